@@ -24,7 +24,7 @@ from equipoise.learner import (
     provides,
     runs_in_simulations_only,
 )
-from equipoise.selector import ChecksLearners, Selector, Updates, active_of, check_selector, needs_of, traits_of
+from equipoise.selector import ChecksLearners, Selector, active_of, check_selector, needs_of, traits_of
 
 S = TypeVar("S", bound=Selector)
 
@@ -111,16 +111,6 @@ def check_compatible(selector: S, learners: Sequence[MinimalLearner]) -> S:
         except IncompatibleLearner as error:
             raise IncompatibleLearner(f"{name} needs learners with nested model classes: {error}") from None
     return selector
-
-
-def check_sharing(selector: Selector, learners: Sequence[MinimalLearner | None]) -> frozenset[int]:
-    """The learners, None if removed, that can learn from every round; raises an error if none can or may."""
-    sharing = frozenset(i for i in selector.active if "off_policy" in accepts(learners[i]))
-    if not sharing:
-        raise InvalidArgument("share_data is True, but no learner accepts 'off_policy' data")
-    if "weight" in needs_of(selector) or implements(selector, Updates):
-        raise InvalidArgument(f"share_data is True, but {part_name(selector)} decides itself what each learner learns")
-    return sharing
 
 
 def provided_by(learner: object) -> frozenset[str]:

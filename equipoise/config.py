@@ -12,7 +12,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,8 +21,8 @@ from equipoise.bounds import BOUNDS, Bound, from_json
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName, UnknownSetting, UnreadableFile
 from equipoise.features.maps import map_from_plain
 from equipoise.learner import find
-from equipoise.portfolio import Portfolio, settings
-from equipoise.portfolio.settings import PortfolioSettings
+from equipoise.portfolio import Portfolio
+from equipoise.portfolio.settings import PortfolioSettings, file_keys
 from equipoise.selector import Updates
 from equipoise.settings.checks import text
 from equipoise.storage.files import read_bytes
@@ -67,8 +67,8 @@ class PortfolioConfig:
         everybody = self.learners()
         learners = [everybody[i] for i in indices]
         tables = [self.learner_tables[i] for i in indices]
-        selector, stated = _make_selector(self.selector, tables, learners, self.settings)
-        return Portfolio.with_settings(learners, selector, stated, declared=self.settings)
+        selector, follows = _make_selector(self.selector, tables, learners, self.settings)
+        return Portfolio.with_settings(learners, selector, self.settings, selector_follows=follows)
 
     def learner(self, table: Mapping[str, Any]) -> tuple[Any, Bound | None]:
         """A learner that joins later, from a table such as those of the file, and its bound if it has one."""
@@ -133,7 +133,7 @@ def parse(content: Mapping[str, Any]) -> PortfolioConfig:
 
 def _settings(content: Mapping[str, Any]) -> PortfolioSettings:
     """Return the settings of the portfolio that a file gives; unknown keys are errors."""
-    paths = settings.file_keys()
+    paths = file_keys()
     grouped = {path[0] for path in paths.values() if len(path) > 1}
     plain = [path[0] for path in paths.values() if len(path) == 1]
     _check_keys("key", content, ("version", "name", *plain, *sorted(grouped), *TABLES))
@@ -145,7 +145,7 @@ def _settings(content: Mapping[str, Any]) -> PortfolioSettings:
         holder = content if len(path) == 1 else content.get(path[0], {})
         if path[-1] in holder:
             given[name] = holder[path[-1]]
-    return settings.PortfolioSettings.given(given)
+    return PortfolioSettings.given(given)
 
 
 def _table(name: str, value: Any) -> dict[str, Any]:
@@ -225,11 +225,11 @@ def _named(value: Any, key: str, where: str) -> Any:
 
 def _make_selector(
     table: Mapping[str, Any], learners: Sequence[Mapping[str, Any]], made: Sequence[Any], stated: PortfolioSettings
-) -> tuple[Any, PortfolioSettings]:
-    """Return the selector of the file, None for the recommended one, and the settings of the portfolio with it."""
+) -> tuple[Any, bool]:
+    """Return the selector of the file, None for the recommended one, and whether it was made with `share_data`."""
     reward_range = stated.reward_range
     if not table and not any("bound" in learner for learner in learners):
-        return None, stated
+        return None, False
     make = _find("selectors", table or {"use": "RealizedBalancing"}, "[selector]")
     given = {key: value for key, value in table.items() if key != "use"}
     known = inspect.signature(make).parameters
@@ -252,8 +252,8 @@ def _make_selector(
         del given["n_learners"]
         make_for = partial(make.for_learners, made, share_data=stated.share_data is not False)
         selector = _construct(make_for, _with_range(make, given, reward_range), "[selector]")
-        return selector, replace(stated, share_data=None)  # the selector decides what each learner learns
-    return _construct(make, _with_range(make, given, reward_range), "[selector]"), stated
+        return selector, True
+    return _construct(make, _with_range(make, given, reward_range), "[selector]"), False
 
 
 def _make_bound(where: str, table: Mapping[str, Any]) -> Bound | None:

@@ -286,7 +286,7 @@ def test_the_page_is_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_sharing_is_refused_where_learners_are_told_in_another_way() -> None:
-    with pytest.raises(InvalidArgument, match=r"share_data is True, but Corral decides itself what each learner"):
+    with pytest.raises(InvalidArgument, match="share_data is True, but must stay None: Corral decides itself"):
         Portfolio([OFUL(2), OFUL(3)], Corral(2, rounds=50), share_data=True)
 
 

@@ -61,7 +61,7 @@ def test_learners_with_the_recommended_selector(tmp_path: Path) -> None:
     assert (config.name, config.settings.action_names, config.n_learners) == ("offers", ("left", "middle", "right"), 2)
     assert portfolio.learners == (UCB(3, reward_range=(0, 2)), EpsilonGreedy(3, epsilon=0.1, name="greedy"))
     assert isinstance(portfolio.selector, RealizedBalancing) and portfolio.selector.reward_range == (0.0, 2.0)
-    assert (portfolio.seed, portfolio.deadline, portfolio.default_reward) == (5, 100, 0.0)
+    assert (portfolio.settings.seed, portfolio.settings.deadline, portfolio.settings.default_reward) == (5, 100, 0.0)
     assert config.portfolio().learners[0] is not portfolio.learners[0]
 
 
@@ -70,7 +70,7 @@ def test_bounds_follow_the_learners(tmp_path: Path) -> None:
     portfolio = config.portfolio()
     assert portfolio.selector == BalancedElimination([Observed(), Power(2.0)], delta=0.1)
     assert portfolio.learners == (OFUL(4), OFUL(8))
-    assert portfolio.share_data
+    assert portfolio.settings.share_data
     assert config.portfolio([1]).selector == BalancedElimination([Power(2.0)], delta=0.1)
 
 
@@ -106,8 +106,12 @@ def test_features_names_and_times(tmp_path: Path) -> None:
     portfolio = config.portfolio()
     both = Interactions(OneHot(["red", "blue"]), Shared(2))
     assert portfolio.learners == (OFUL(features=Concat([Prefix(1), both])),)
-    assert (portfolio.deadline, portfolio.aggregate, portfolio.explore) == (86400.0, "last", 0.1)
-    assert portfolio.delays == "independent"
+    assert (portfolio.settings.deadline, portfolio.settings.aggregate, portfolio.settings.explore) == (
+        86400.0,
+        "last",
+        0.1,
+    )
+    assert portfolio.settings.delays == "independent"
 
 
 def test_a_learner_that_joins_later() -> None:

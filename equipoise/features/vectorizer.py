@@ -10,7 +10,7 @@ import numpy as np
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.features.maps import MAX_DIM, Columns
 from equipoise.features.offers import check_ids
-from equipoise.settings.checks import count, real
+from equipoise.settings.checks import count, measured
 from equipoise.types import Array
 
 
@@ -51,7 +51,7 @@ class Vectorizer:
         row = np.zeros(self.dim)
         for name, value in features.items():
             column, sign = self._place(name)
-            row[column] += sign * real(f"feature {name!r}", value)
+            row[column] += sign * measured(f"feature {name!r}", value)
         return row
 
     def matrix(self, rows: Sequence[Mapping[str, float]]) -> Array:

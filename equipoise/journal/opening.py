@@ -17,6 +17,7 @@ from equipoise.portfolio import Portfolio
 from equipoise.portfolio.events import Event
 from equipoise.portfolio.settings import PortfolioSettings, check_duration
 from equipoise.selector import traits_of
+from equipoise.settings import equal_data
 from equipoise.settings.checks import count
 from equipoise.storage.files import canonical_json
 from equipoise.types import Config, Plain
@@ -81,7 +82,7 @@ def open(
             if template is not None and not accept_changes:
                 wanted = template.declared
                 try:
-                    portfolio.settings.changes_to(wanted, portfolio.declared)
+                    portfolio.check_declared(wanted)
                 except InvalidArgument as error:
                     raise StoreConflict(f"{str(journal.path)!r}: {error}") from None
                 _check_parts(journal, portfolio, template)
@@ -153,17 +154,31 @@ def _check_parts(journal: SQLiteJournal, portfolio: Portfolio, template: Portfol
 def _parts(state: Config, portfolio: Portfolio) -> dict[str, str]:
     """Return the learners and the selector as they were given, whatever the order in which learners joined.
 
-    Settings of the selector that restarts have changed do not count, but for the delta that they began with.
+    Settings of the selector that restarts have changed do not count, but for the delta that they began with. A range of
+    rewards does not count either, if it is the one in effect: a part need not state it.
     """
-    rows = zip(state["members"], state["learners"], strict=True)
-    parts = {f"learner {member['name']!r}": _as_given(row, row["config"]) for member, row in rows if row is not None}
+    limits = portfolio.reward_range
+    parts = {
+        f"learner {member['name']!r}": _as_given(row, _without_range(row["config"], limits))
+        for member, row in zip(state["members"], state["learners"], strict=True)
+        if row is not None
+    }
     changed, _ = portfolio.restarted_settings
     left_out = {"n_learners", *traits_of(portfolio.selector).per_learner, *changed}
     row = state["selector"]
-    rules = {name: value for name, value in (row["config"] or {}).items() if name not in left_out}
+    rules = {name: value for name, value in _without_range(row["config"], limits).items() if name not in left_out}
     bounds = sorted(canonical_json(bound).decode() for bound in (row["config"] or {}).get("bounds") or ())
     delta = state["drift"]["delta"] if "delta" in changed else None
     return {**parts, "selector": _as_given(row, [rules, bounds, delta])}
+
+
+def _without_range(config: Config | None, limits: tuple[float, float] | None) -> Config:
+    """Return the settings of a part, without a range of rewards that is not stated or is this one."""
+    given = dict(config or {})
+    stated = given.get("reward_range")
+    if stated is None or equal_data(stated, limits):
+        given.pop("reward_range", None)
+    return given
 
 
 def _as_given(row: Config, config: Plain) -> str:

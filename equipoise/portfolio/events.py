@@ -136,6 +136,7 @@ class Events:
         self._tickets, self._history = tickets, history
         self.listeners = Listeners()
         self.on_elimination: list[Callable[[Any], None]] = []
+        self._blocked: set[tuple[int, str]] = set()  # open rounds that hold up others, and that were announced
 
     def __getstate__(self) -> dict[str, object]:
         # A copy must not call the callbacks of the original.
@@ -146,6 +147,15 @@ class Events:
         if about.word:
             self._history.mark(self._tickets.round, kind, data)
         self.listeners.announce(Event(kind, data, self._tickets.time, derived or about.derived, key=key))
+
+    def announce_blocked(self, blocked: Iterable[tuple[int, Mapping[str, Plain]]]) -> None:
+        """Announce decisions that hold up many others, once each for evidence and for updates."""
+        for round_, data in blocked:
+            if (round_, data["what"]) not in self._blocked:
+                self._blocked.add((round_, data["what"]))
+                self.emit("blocked", data, derived=True)
+        still_open = {ticket.round for ticket in self._tickets.open.values()}
+        self._blocked = {(round_, what) for round_, what in self._blocked if round_ in still_open}
 
     def announce_elimination(self, elimination: Any, data: Mapping[str, Plain]) -> None:
         self.emit("eliminated", data)

@@ -232,16 +232,32 @@ class Selection:
         """Read the traits again, after the selector changed."""
         self.traits = traits_of(self.selector)
 
-    def sharing(self, pool: Pool) -> set[int]:
-        """Return the learners that learn from every round if data are shared."""
+    def sharing(self, pool: Pool, share_data: bool | None) -> set[int]:
+        """Return the learners that learn from every round because data are shared."""
+        if not share_data or self._decides_updates:
+            return set()
         members = pool.members
         able = (i for i in self.selector.active if members[i].learner is not None)
         return {i for i in able if "off_policy" in members[i].adapted.accepts}
 
     @property
-    def decides_updates(self) -> bool:
-        """Whether the selector decides which learners learn from a round."""
-        return self.can.updates is not None
+    def _decides_updates(self) -> bool:
+        """Whether the selector decides what each learner learns."""
+        return self.can.updates is not None or "weight" in self.needs
+
+    def check_share_data(self, pool: Pool, wanted: bool | None, now: bool | None, *, recommended: bool) -> None:
+        """Raise an error if a caller cannot ask for this: the selector decides, or no learner can use shared data.
+
+        Whether data are shared has a part in which selector is `recommended`, if the learners suit both.
+        """
+        learners = [learner for learner in pool.learners if learner is not None]
+        chosen_for_it = recommended and (wanted is False) is not (now is False) and not _obstacle(learners)
+        if wanted is not now and (self._decides_updates or chosen_for_it):
+            decides = f"{self.can.name} decides itself what each learner learns"
+            reason = decides if self._decides_updates else f"{self.can.name} was chosen because of it"
+            raise InvalidArgument(f"share_data is {wanted}, but must stay {now}: {reason}")
+        if wanted and not self._decides_updates and not self.sharing(pool, wanted):
+            raise InvalidArgument("share_data is True, but no learner accepts 'off_policy' data")
 
     def width(self, stated: Range | None) -> float:
         low, high = self.reward_range(stated) or DEFAULT_RANGE
@@ -289,11 +305,6 @@ class Selection:
             raise InvalidArgument(f"learner {learner.name!r} provides no 'lower', which the selector needs")
         if "weight" in self.needs and "weight" not in learner.accepts:
             raise InvalidArgument(f"learner {learner.name!r} does not accept 'weight', which the selector needs")
-
-    def check_can_share(self) -> None:
-        """Raise an error if the selector decides itself which learners learn."""
-        if self.decides_updates:
-            raise InvalidArgument(f"share_data is given, but {self.can.name} decides itself what each learner learns")
 
 
 def _check_units(part: object, units: Range | None, noise: float | None) -> None:

@@ -22,21 +22,20 @@ from typing import TYPE_CHECKING, Any, Self
 from equipoise.bounds import Bound, Observed, from_json, to_json
 from equipoise.certificates import Certificate, Comparison, Standing
 from equipoise.certificates.fields import Record
-from equipoise.compatibility import check_compatible, check_learners, check_live, check_sharing
+from equipoise.compatibility import check_compatible, check_learners, check_live
 from equipoise.errors import InvalidArgument
 from equipoise.errors import require as require_package
-from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored, find
-from equipoise.portfolio import settings as portfolio_settings
+from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored
 from equipoise.portfolio import text, warm_start
 from equipoise.portfolio.events import Callback, Event
 from equipoise.portfolio.pool import claim, recommend
-from equipoise.portfolio.settings import PortfolioSettings
+from equipoise.portfolio.settings import PortfolioSettings, lost_function, parameter_docs
 from equipoise.portfolio.state import PortfolioState, logged_failures
 from equipoise.portfolio.statements import History, Statements
 from equipoise.portfolio.tickets import Decision, copy_if_mutable, own_copy
 from equipoise.portfolio.updates import FailedUpdate
 from equipoise.portfolio.warm_start import AnyLog, LogReplay, WarmStart
-from equipoise.selector import ChangesPool, Selector, Updates, check_selector, require
+from equipoise.selector import ChangesPool, Selector, check_selector, require
 from equipoise.settings.checks import boolean, count
 from equipoise.storage.codec import check_savable
 from equipoise.storage.files import write_atomic
@@ -54,8 +53,8 @@ class Portfolio:
 
     Safe for use by several threads: calls wait for each other. Decisions are plain values and may be passed between
     threads and processes. Learners over features use the threads of the linear algebra library; on a busy machine one
-    thread is many times faster (set OPENBLAS_NUM_THREADS=1 before NumPy is imported). Every setting can be read as an
-    attribute of the portfolio.
+    thread is many times faster (set OPENBLAS_NUM_THREADS=1 before NumPy is imported). `settings` has every setting, as
+    it is now.
 
     Parameters
     ----------
@@ -96,7 +95,7 @@ class Portfolio:
         context_features: Sequence[str] | None = None,
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "learners", "selector")}
-        self._begin(learners, selector, portfolio_settings.PortfolioSettings.given(given))
+        self._begin(learners, selector, PortfolioSettings.given(given))
 
     @classmethod
     def with_settings(
@@ -105,15 +104,16 @@ class Portfolio:
         selector: Selector | None,
         settings: PortfolioSettings,
         *,
-        declared: PortfolioSettings | None = None,
+        selector_follows: bool = False,
         live: bool = True,
     ) -> Self:
-        """Return a portfolio with these settings; `declared` are those of its file, if they differ.
+        """Return a portfolio with these settings.
 
-        If it is not `live`, parts that run in simulations only may join.
+        If `selector_follows`, the selector was made with their `share_data`. If the portfolio is not `live`, parts that
+        run in simulations only may join.
         """
         portfolio = cls.__new__(cls)
-        portfolio._begin(learners, selector, settings, declared, live)
+        portfolio._begin(learners, selector, settings, selector_follows=selector_follows, live=live)
         return portfolio
 
     def _begin(
@@ -121,15 +121,14 @@ class Portfolio:
         learners: Sequence[MinimalLearner],
         selector: Selector | None,
         settings: PortfolioSettings,
-        declared: PortfolioSettings | None = None,
+        *,
+        selector_follows: bool = False,
         live: bool = True,
     ) -> None:
         check_learners(learners)
-        recommendation, declared = "", declared or settings
+        recommendation = ""
         if selector is None:
             selector, recommendation = recommend(learners, settings.share_data)
-            if find(selector, Updates) is not None:
-                settings = replace(settings, share_data=None)  # the selector decides what each learner learns
         check_selector(selector)
         if live:
             check_live(selector, learners)
@@ -137,18 +136,13 @@ class Portfolio:
         self._lock = RLock()
         self._state = state = PortfolioState(learners, selector, settings)
         if settings.share_data:
-            check_sharing(selector, learners)
+            before = True if recommendation or selector_follows else None
+            state.selection.check_share_data(state.pool, True, before, recommended=False)
         state.selection.check_units(learners, settings.reward_range)
         claim(selector, self)
-        state.recommendation, state.declared = recommendation, declared
+        state.recommendation = recommendation
         state.selection.configure(state.pool, settings.reward_range, settings.delays, settings.window)
         state.drift.begin_epoch()
-
-    def __getattr__(self, name: str) -> Any:
-        """Return a setting."""
-        if name.startswith("_") or name not in portfolio_settings.PortfolioSettings.__dataclass_fields__:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(self._state.settings, name)
 
     def __getstate__(self) -> PortfolioState:
         return self._state  # a lock cannot be copied
@@ -173,8 +167,12 @@ class Portfolio:
 
     @property
     def declared(self) -> PortfolioSettings:
-        """The settings as a constructor or file gave them, without changes at run time."""
-        return self._state.declared
+        """The settings as a constructor or file gave them, without changes at run time.
+
+        `reward_range` is the one in effect, which a constructor or file need not state.
+        """
+        with self._lock:
+            return replace(self._state.declared, reward_range=self._state.reward_range)
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
@@ -204,7 +202,8 @@ class Portfolio:
     @property
     def pending(self) -> tuple[str, ...]:
         """The ids of the decisions that have no reward yet."""
-        return tuple(self._state.tickets.open)
+        with self._lock:
+            return tuple(self._state.tickets.open)
 
     @property
     def n_pending(self) -> int:
@@ -219,7 +218,8 @@ class Portfolio:
     @property
     def unfinished(self) -> frozenset[str]:
         """The ids of the decisions that are open, or that a learner still has to learn from."""
-        return frozenset(self._state.tickets.open) | self._state.updates.waiting_ids()
+        with self._lock:
+            return frozenset(self._state.tickets.open) | self._state.updates.waiting_ids()
 
     @property
     def time(self) -> float:
@@ -229,17 +229,20 @@ class Portfolio:
     @property
     def restarted_settings(self) -> tuple[frozenset[str], float]:
         """The settings of the selector that restarts after drift have changed, and the delta that it began with."""
-        return self._state.drift.changed_settings, self._state.drift.delta
+        with self._lock:
+            return self._state.drift.changed_settings, self._state.drift.delta
 
     @property
     def failed_updates(self) -> tuple[FailedUpdate, ...]:
         """Updates that learners failed to make, the oldest first; see `retry_updates`."""
-        return self._state.updates.failed
+        with self._lock:
+            return self._state.updates.failed
 
     @property
     def history(self) -> History:
-        """What the portfolio looked like at log-spaced rounds, and what happened to its learners."""
-        return self._state.history
+        """What the portfolio looked like at log-spaced rounds, and what happened to its learners; a copy."""
+        with self._lock:
+            return deepcopy(self._state.history)
 
     def decide(
         self,
@@ -382,8 +385,7 @@ class Portfolio:
             member = state.pool.add(adapted)
             state.savable = state.rounds.savable = state.savable and can_be_restored(learner)
             state.rounds.refresh_greedy_experts()
-            if state.settings.share_data and "off_policy" in adapted.accepts:
-                state.updates.sharing.add(index)
+            state.updates.sharing |= {index} & selection.sharing(state.pool, state.settings.share_data)
             if isinstance(bound, Observed) and state.settings.delays == "any":
                 state.updates.learn_in_order(index)
             row = describe_part(learner) if can_be_restored(learner) else {"class": type(learner).__name__}
@@ -438,6 +440,11 @@ class Portfolio:
         with self._lock:
             self._state.declare(wanted)
 
+    def check_declared(self, wanted: PortfolioSettings) -> None:
+        """Raise an error if `declare` would refuse a setting by name; change nothing."""
+        with self._lock:
+            self._state.declared_changes(wanted)
+
     def warm_start(
         self, log: AnyLog, *, learners: Iterable[str] | None = None, evidence: bool = False, seed: int = 0
     ) -> WarmStart:
@@ -488,7 +495,8 @@ class Portfolio:
         """Return a replay of a log by rejection, which plays some rounds at a time; `now` gives the time of each."""
         if learners is not None:
             raise InvalidArgument("learners is given with evidence, but every learner learns the rounds that it plays")
-        return LogReplay(self, self._state, log, seed, now)
+        with self._lock:
+            return LogReplay(self, self._state, self._lock, log, seed, now)
 
     def apply(self, event: Event, learner: MinimalLearner | None = None) -> None:
         """Fold an event into the state, as recovery from a log does; see `equipoise.portfolio.events`.
@@ -515,12 +523,14 @@ class Portfolio:
 
     def give_fallback(self, fallback: object) -> None:
         """Give a fallback that is a function again, which files and journals cannot keep."""
-        if callable(fallback) and self._state.settings.fallback is None:
-            self._state.adopt(replace(self._state.settings, fallback=fallback))
+        with self._lock:
+            if callable(fallback) and self._state.settings.fallback is lost_function:
+                self._state.adopt(replace(self._state.settings, fallback=fallback))
 
     def end_id_epoch(self) -> None:
         """Begin a new epoch of ids: two portfolios recovered from one journal must not give out the same ids."""
-        self._state.tickets.ids.end_epoch()
+        with self._lock:
+            self._state.tickets.ids.end_epoch()
 
     def on_event(self, callback: Callback) -> None:
         """Call `callback` with every `Event`, after it happened. If it raises an error, that is logged."""
@@ -679,8 +689,8 @@ def _add_logged(portfolio: Portfolio, state: PortfolioState, data: Mapping[str, 
 
 FOLDS: dict[str, Callable[[Portfolio, PortfolioState, Mapping[str, Plain]], object]] = {
     "decided": lambda _, state, data: state.fold_decided(data),
-    "rewarded": lambda _, state, data: state.fold_rewarded(data),
-    "expired": lambda _, state, data: state.fold_expired(data),
+    "rewarded": lambda _, state, data: state.fold_settled("rewarded", data),
+    "expired": lambda _, state, data: state.fold_settled("expired", data),
     "withdrawn": lambda _, state, data: state.fold_withdrawn(data),
     "ignored": lambda _, state, data: state.ignore(data["id"]),
     "updates_retried": lambda _, state, data: state.retry_updates(logged_failures(data)),
@@ -696,5 +706,5 @@ FOLDS: dict[str, Callable[[Portfolio, PortfolioState, Mapping[str, Plain]], obje
 
 if Portfolio.__doc__ is not None:  # not with python -OO
     Portfolio.__doc__ = Portfolio.__doc__.replace(
-        "    {settings}\n", "".join(f"    {line}\n" for line in portfolio_settings.parameter_docs().splitlines())
+        "    {settings}\n", "".join(f"    {line}\n" for line in parameter_docs().splitlines())
     )

@@ -28,7 +28,7 @@ from equipoise.kernels.streams import LEARNERS, SELECTOR, open_stream, seek
 from equipoise.learner import Proposal
 from equipoise.portfolio.events import logger
 from equipoise.portfolio.pool import Member, Pool, Selection, describe_error
-from equipoise.portfolio.settings import PortfolioSettings
+from equipoise.portfolio.settings import PortfolioSettings, lost_function
 from equipoise.portfolio.tickets import Decision, Ticket, copy_if_mutable, own_copy
 from equipoise.selector import Choice
 from equipoise.types import Action, Config, Context
@@ -158,11 +158,12 @@ class Rounds:
             if position is not None:
                 action = nth_offered(context, position)
                 return Round(self._explore(context, round_, allowed, action, n_actions), explore, None)
-        play = self._play(context, round_, allowed, include_paused=self.settings.fallback is None)
+        falls_back = self.settings.fallback is not None and self.settings.fallback is not lost_function
+        play = self._play(context, round_, allowed, include_paused=not falls_back)
         if isinstance(play, Play):
             chance = play.choice.probability * (1.0 - explore)
             return Round(self._ticket_of(context, round_, play, n_actions), chance, play)
-        if self.settings.fallback is None or not isinstance(play.error, NoLearnerAvailable):
+        if not falls_back or not isinstance(play.error, NoLearnerAvailable):
             raise play.error
         return Round(self._fall_back(context, round_, play), nan, play)
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from copy import deepcopy
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from functools import partial
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from equipoise.errors import InvalidArgument, UnknownSetting
 from equipoise.features.offers import check_ids
@@ -27,6 +28,8 @@ RESPONSES = ("warn", "restart", "ignore")
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 DURATION = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*([smhd])")
 MAX_SECONDS = 1e10
+TOGETHER = ("deadline", "default_reward")  # a file that changes one of them states both
+FUNCTION = ("function",)  # a fallback that is a function, as plain data; a tuple is not an action
 
 
 def check_duration(name: str, duration: object) -> int | float:
@@ -66,13 +69,25 @@ def check_names(name: str, names: object) -> tuple[str, ...]:
     return check_ids(names, name)
 
 
-def _unless_function(value: object) -> Plain:
-    return None if callable(value) else value
+def lost_function(context: object) -> NoReturn:
+    """Stand for a fallback that was a function, which files and journals cannot keep."""
+    raise InvalidArgument("fallback was a function, which is not kept: give it again with reconfigure(fallback=)")
+
+
+def check_fallback(name: str, fallback: Any) -> Any:
+    """Return a copy of an action, so that callers cannot change it; or a function."""
+    if isinstance(fallback, tuple) and fallback == FUNCTION:
+        return lost_function
+    return fallback if callable(fallback) else deepcopy(fallback)
+
+
+def _fallback_to_plain(fallback: Any) -> Plain:
+    return FUNCTION if callable(fallback) else fallback
 
 
 def portfolio_setting(
     default: Any,
-    check: Callable[[str, Any], Any] | None,
+    check: Callable[[str, Any], Any],
     doc: str,
     *,
     key: str | None = None,
@@ -143,10 +158,10 @@ class PortfolioSettings:
     )
     fallback: Any = portfolio_setting(  # noqa: RUF009  it declares a field; an action, or a function from a context to one
         None,
-        None,
+        check_fallback,
         "The action, or a function from the context to the action, if no learner can play.",
         changeable=True,
-        encode=_unless_function,
+        encode=_fallback_to_plain,
     )
     explore: float = portfolio_setting(
         0.0,
@@ -204,9 +219,7 @@ class PortfolioSettings:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            check = each.metadata["check"]
-            if check is not None:
-                object.__setattr__(self, each.name, check(each.name, getattr(self, each.name)))
+            object.__setattr__(self, each.name, each.metadata["check"](each.name, getattr(self, each.name)))
         if (self.deadline is None) != (self.default_reward is None):
             given = f"deadline is {self.deadline!r} and default_reward is {self.default_reward!r}"
             raise InvalidArgument(f"{given}, but must be given together")
@@ -229,55 +242,68 @@ class PortfolioSettings:
                 raise UnknownSetting("setting of Portfolio", name, cls.__dataclass_fields__)
         return cls(**{name: _from_caller(name, value) for name, value in arguments.items()})
 
-    def changed(self, changes: Mapping[str, Any]) -> Self:
-        """Return the settings with changes to a running portfolio; refuse a setting that may not change."""
-        changeable = [each.name for each in fields(self) if each.metadata["changeable"]]
-        for name, value in changes.items():
+    def check_changes(self, changes: Mapping[str, Any], in_effect: PortfolioSettings) -> dict[str, Any]:
+        """Return changes to a running portfolio, checked; refuse by name those that may not be made.
+
+        A setting that may not change can be given with the value that it has, and is left out. `in_effect` has values
+        for settings that were not stated.
+        """
+        for name in changes:
             if name not in self.__dataclass_fields__:
-                raise UnknownSetting("changeable setting", name, changeable)
-            if name not in changeable and not self._grows(name, value):
-                raise self._refusal({name: value})
-        return replace(self, **{name: _from_caller(name, value) for name, value in changes.items()})
+                raise UnknownSetting("changeable setting", name, self._changeable)
+        checked = {}
+        for each in fields(self):
+            if each.name in changes:
+                value = _from_caller(each.name, changes[each.name])
+                checked[each.name] = each.metadata["check"](each.name, value)
+        return self._without_fixed(checked, in_effect)
 
     def to_plain(self) -> Config:
-        """Return the settings as plain data; a fallback that is a function is left out."""
+        """Return the settings as plain data; of a fallback that is a function, only that it was one is kept."""
         return {each.name: each.metadata["encode"](getattr(self, each.name)) for each in fields(self)}
 
-    def changes_to(self, wanted: PortfolioSettings, declared: PortfolioSettings) -> dict[str, Any]:
+    def changes_to(
+        self, wanted: PortfolioSettings, declared: PortfolioSettings, in_effect: PortfolioSettings
+    ) -> dict[str, Any]:
         """Return the arguments of `reconfigure` that lead to the wanted settings; refuse by name if one may not change.
 
-        Only settings in which `wanted` differs from those `declared` before are changed: changes at run time stay. A
-        function that takes the place of another function, or of nothing, is not a change, as functions are not saved.
+        These are all settings in which `wanted` differs from those `declared` before, also where the present value is
+        the wanted one: the declaration has changed. Other changes at run time stay. One function in place of another is
+        not a change, as functions are not saved.
         """
-        changes, refused = {}, {}
-        for each in fields(self):
-            now, then = getattr(self, each.name), getattr(wanted, each.name)
-            if equal_data(getattr(declared, each.name), then) or equal_data(now, then):
-                continue
-            if callable(then) and (now is None or callable(now)):
-                continue
-            if each.metadata["changeable"] or self._grows(each.name, then):
-                changes[each.name] = then if callable(then) else each.metadata["encode"](then)
-            else:
-                refused[each.name] = then
-        if refused:
-            raise self._refusal(refused)
-        return changes
+        before, after = declared.to_plain(), wanted.to_plain()
+        names = [name for name in after if not equal_data(before[name], after[name])]
+        if set(TOGETHER) & set(names):
+            names += [name for name in TOGETHER if name not in names]
+        changes = self._without_fixed({name: getattr(wanted, name) for name in names}, in_effect)
+        return {name: value if callable(value) else after[name] for name, value in changes.items()}
 
-    def _grows(self, name: str, value: object) -> bool:
-        """Return whether a value has the present entries of a setting first, and may have more."""
+    @property
+    def _changeable(self) -> list[str]:
+        return [each.name for each in fields(self) if each.metadata["changeable"]]
+
+    def _without_fixed(self, changes: Mapping[str, Any], in_effect: PortfolioSettings) -> dict[str, Any]:
+        """Return the changes to settings that may change; raise an error if another one would."""
+        changeable = self._changeable
+        refused = {}
+        for name, value in changes.items():
+            same = equal_data(getattr(self, name), value) or equal_data(getattr(in_effect, name), value)
+            if name not in changeable and not same and not self._grows(name, value):
+                refused[name] = value
+        if refused:
+            wanted = " and ".join(f"{name} is {value!r:.80}" for name, value in refused.items())
+            rules = " and ".join(in_effect._rule(name) for name in refused)
+            raise InvalidArgument(
+                f"{wanted}, but must {rules} for a portfolio that has begun; only {', '.join(changeable)} may change"
+            )
+        return {name: value for name, value in changes.items() if name in changeable or self._grows(name, value)}
+
+    def _grows(self, name: str, value: tuple[str, ...] | None) -> bool:
+        """Return whether a value has the present entries of a setting first, and more."""
         now: tuple[str, ...] | None = getattr(self, name)
         if not self.__dataclass_fields__[name].metadata["grows"] or now is None or value is None:
             return False
-        return check_names(name, value)[: len(now)] == now
-
-    def _refusal(self, refused: Mapping[str, Any]) -> InvalidArgument:
-        wanted = " and ".join(f"{name} is {value!r:.80}" for name, value in refused.items())
-        rules = " and ".join(map(self._rule, refused))
-        changeable = ", ".join(each.name for each in fields(self) if each.metadata["changeable"])
-        return InvalidArgument(
-            f"{wanted}, but must {rules} for a portfolio that has begun; only {changeable} may change"
-        )
+        return value[: len(now)] == now
 
     def _rule(self, name: str) -> str:
         now = getattr(self, name)

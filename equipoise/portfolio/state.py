@@ -9,20 +9,18 @@ from math import inf, isnan, nan
 from typing import Any
 
 from equipoise.certificates import AnyElimination
-from equipoise.compatibility import check_sharing
 from equipoise.errors import InvalidArgument
 from equipoise.learner import MinimalLearner, Proposal, can_be_restored
-from equipoise.portfolio import settings as portfolio_settings
 from equipoise.portfolio.drift import DriftMonitor
 from equipoise.portfolio.events import Events, logger
 from equipoise.portfolio.pool import Pool, Selection
 from equipoise.portfolio.rounds import Play, Round, Rounds, check_action
-from equipoise.portfolio.settings import PortfolioSettings
+from equipoise.portfolio.settings import PortfolioSettings, lost_function
 from equipoise.portfolio.statements import History, Reporter
 from equipoise.portfolio.tickets import Counts, Decision, Ticket, Tickets, check_key, clipped, combine, optional_tuple
 from equipoise.portfolio.updates import FailedUpdate, Failures, LearnerUpdates
 from equipoise.selector import Choice, Reconfigures, Selector, check_credit, replay, require
-from equipoise.settings.checks import in_range, real
+from equipoise.settings.checks import in_range, measured
 from equipoise.storage.parts import describe_part, rebuild_learners, rebuild_selector
 from equipoise.types import Config, Outcome, Plain
 
@@ -53,13 +51,11 @@ class PortfolioState:
         self.reporter = Reporter(self)
         self.recommendation = ""  # why it has this selector, if it was given none
         self.declared = settings  # as given, in a constructor or a file; changes at run time are not in it
-        if settings.share_data and len(present) == len(learners):
-            self.updates.sharing = self.selection.sharing(self.pool)
+        self.updates.sharing = self.selection.sharing(self.pool, settings.share_data)
         self.adopt(settings)
 
     def adopt(self, settings: PortfolioSettings) -> None:
         """Use these settings from now on; raise an error before anything changes if the parts do not allow them."""
-        settings = replace(settings, share_data=bool(settings.share_data))
         limits, noise = self.selection.reward_range(settings.reward_range), self.selection.traits.noise
         if settings.clip and limits is None:
             raise InvalidArgument("clip is True, but neither portfolio nor selector has a reward_range to clip to")
@@ -77,11 +73,10 @@ class PortfolioState:
         """Change settings: all that are given or, after an error, none."""
         selection = self.selection
         own = {name: value for name, value in changes.items() if name != "selector"}
-        before, settings = self.settings, self.settings.changed(own)
-        if "share_data" in own:
-            selection.check_can_share()
-            if settings.share_data:
-                check_sharing(selection.selector, self.pool.learners)
+        before, checked = self.settings, self.settings.check_changes(own, self._in_effect)
+        settings = replace(before, **checked)
+        if "share_data" in checked:
+            self._check_share_data(checked["share_data"])
         if not isinstance(changes.get("selector", {}), Mapping):
             raise InvalidArgument(f"selector is {changes['selector']!r:.80}, but must be a dict of settings")
         self.adopt(settings)
@@ -93,9 +88,9 @@ class PortfolioState:
             self.adopt(before)
             raise
         selection.refresh()
-        if "share_data" in own:
-            self.updates.sharing = selection.sharing(self.pool) if settings.share_data else set()
-        data = {name: value for name, value in self.settings.to_plain().items() if name in own}
+        if "share_data" in checked:
+            self.updates.sharing = selection.sharing(self.pool, settings.share_data)
+        data = {name: value for name, value in self.settings.to_plain().items() if name in checked}
         if declared:
             self.declared = replace(self.declared, **data)
         if "selector" in changes:
@@ -104,18 +99,25 @@ class PortfolioState:
 
     def declare(self, wanted: PortfolioSettings) -> None:
         """Change the settings in which a file or constructor differs from what it declared before."""
-        declared = self.declared
-        follows = self.recommendation or self.selection.decides_updates
-        if not follows:  # by default no data are shared
-            wanted, declared = (replace(each, share_data=bool(each.share_data)) for each in (wanted, declared))
-        changes = self.settings.changes_to(wanted, declared)
-        if follows and wanted.share_data != declared.share_data:
-            raise InvalidArgument(
-                f"share_data is {wanted.share_data}, but must stay {declared.share_data} for a portfolio that has "
-                "begun: its selector follows from it"
-            )
+        changes = self.declared_changes(wanted)
         if changes:
             self.reconfigure(changes, declared=True)
+
+    def declared_changes(self, wanted: PortfolioSettings) -> dict[str, Any]:
+        """Return the settings whose declaration changes; raise an error if one may not."""
+        changes = self.settings.changes_to(wanted, self.declared, self._in_effect)
+        if "share_data" in changes:
+            self._check_share_data(changes["share_data"])
+        return changes
+
+    def _check_share_data(self, wanted: bool | None) -> None:
+        recommended, now = bool(self.recommendation), self.settings.share_data
+        self.selection.check_share_data(self.pool, wanted, now, recommended=recommended)
+
+    @property
+    def _in_effect(self) -> PortfolioSettings:
+        """The settings, with the range of rewards in effect."""
+        return replace(self.settings, reward_range=self.reward_range)
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
@@ -151,7 +153,7 @@ class PortfolioState:
             self.counts.fallbacks += decided.fell_back
             self.pool.count_answers(decided.proposals, decided.failures, ticket.round)
         if ticket.round % REPORTED_EVERY == 0:
-            self.reporter.report_blocked()
+            self.events.announce_blocked(self.reporter.blocked())
 
     def open(self, ticket: Ticket) -> None:
         """Add a decided round to the ledger."""
@@ -220,7 +222,7 @@ class PortfolioState:
             number, known = self.check_credit(ticket, reward, regret)
             self.settle(ticket, "rewarded", number, known, outcome, was_clipped=reward != given)
         else:
-            self.add_reward(ticket, check_key(ticket, key), real("reward", reward), outcome)
+            self.add_reward(ticket, check_key(ticket, key), measured("reward", reward), outcome)
 
     def regret_of(self, ticket: Ticket, outcome: Outcome) -> float:
         """Return what a play adds to the observed regret bound, if its learner tells that only now; nan otherwise."""
@@ -291,7 +293,8 @@ class PortfolioState:
             expired += 1
         return expired
 
-    def expire_ticket(self, ticket: Ticket, failures: Failures | None = None) -> None:
+    def expire_ticket(self, ticket: Ticket) -> None:
+        """Settle a decision with the rewards that arrived, or with the default."""
         settings = self.settings
         assert settings.default_reward is not None
         total = combine(settings.aggregate, ticket.rewards, settings.default_reward)
@@ -301,7 +304,7 @@ class PortfolioState:
         known = ticket.learner not in self.selection.traits.observed or not isnan(ticket.regret)
         regret = None if known else self.selection.width(settings.reward_range)
         checked = self.check_credit(ticket, reward, regret)
-        self.settle(ticket, "expired", *checked, ticket.outcome, failures, reward != total)
+        self.settle(ticket, "expired", *checked, ticket.outcome, was_clipped=reward != total)
 
     def ignore(self, id_: str) -> None:
         self.counts.ignored += 1
@@ -338,7 +341,7 @@ class PortfolioState:
         if alarm is None:
             return
         if alarm["restart"]:
-            self.updates.sharing |= self.selection.sharing(self.pool) if self.settings.share_data else set()
+            self.updates.sharing |= self.selection.sharing(self.pool, self.settings.share_data)
             self.counts.unplayed = 0
         self.events.emit("drift", alarm)
 
@@ -363,9 +366,9 @@ class PortfolioState:
         if choice is not None:
             replay(self.selection.selector, choice, data["available"])
             self.selection.selector.observe(choice, proposals)
-        decision = Decision.of_event(data)
-        ticket = Ticket(data["round"], choice, data["context"], data["action"])
-        ticket.id, ticket.time, ticket.regret = data["id"], self.tickets.time, data["regret"]
+        decision = Decision.from_event(data)
+        ticket = Ticket(data["round"], choice, data["context"], decision.action)
+        ticket.id, ticket.time, ticket.regret = decision.id, self.tickets.time, data["regret"]
         ticket.learners_to_update = optional_tuple(data["learners_to_update"])
         if not data["fallback"]:
             ticket.action_probability, ticket.propensity = decision.action_probability, decision.propensity
@@ -376,21 +379,19 @@ class PortfolioState:
         if data["digest"]:
             self.tickets.callers.remember(data["digest"], decision, ticket.round)
         else:
-            self.tickets.ids.record(data["id"])
+            self.tickets.ids.record(decision.id)
         self.counts.fallbacks += bool(data["fallback"])
         self.open(ticket)
         self.pool.count_answers(proposals, data["failures"], ticket.round)
 
-    def fold_rewarded(self, data: Mapping[str, Plain]) -> None:
+    def fold_settled(self, kind: str, data: Mapping[str, Plain]) -> None:
+        """Fold a reward that arrived, or the one of a deadline that passed, as it was logged."""
         ticket = self.tickets.open[data["id"]]
         if "part" in data:
             self.add_reward(ticket, data["part"], data["reward"], data["outcome"])
         else:
             numbers = data["reward"], data["regret"], data["outcome"]
-            self.settle(ticket, "rewarded", *numbers, logged_failures(data), data["clipped"])
-
-    def fold_expired(self, data: Mapping[str, Plain]) -> None:
-        self.expire_ticket(self.tickets.open[data["id"]], logged_failures(data))
+            self.settle(ticket, kind, *numbers, logged_failures(data), data["clipped"])
 
     def fold_withdrawn(self, data: Mapping[str, Plain]) -> None:
         self.withdraw(self.tickets.open[data["id"]], logged_failures(data))
@@ -425,7 +426,6 @@ class PortfolioState:
             "selector": describe_part(self.selection.selector),
             "settings": self.settings.to_plain(),
             "declared": self.declared.to_plain(),
-            "fallback_is_function": callable(self.settings.fallback),
             "recommendation": self.recommendation,
             "drift": self.drift.state(),
             "counts": asdict(self.counts),
@@ -442,18 +442,18 @@ class PortfolioState:
         rebuilt = [None if row is None else next(given) for row in saved["learners"]]
         restored = rebuild_selector(saved["selector"], selector)
         restored.restore(saved["selector"]["state"])
-        state = cls(rebuilt, restored, portfolio_settings.PortfolioSettings(**saved["settings"]))
+        state = cls(rebuilt, restored, PortfolioSettings(**saved["settings"]))
         for member, part, row in zip(state.pool.members, saved["learners"], saved["members"], strict=True):
             if part is not None:
                 member.adapted.restore(part["state"])
             member.restore(row)
         state.recommendation, state.counts = saved["recommendation"], Counts(**saved["counts"])
-        state.declared = portfolio_settings.PortfolioSettings(**saved["declared"])
+        state.declared = PortfolioSettings(**saved["declared"])
         state.drift.restore(saved["drift"])
         state.history.restore(saved["history"])
         state.tickets.restore(saved["tickets"])
         state.updates.restore(saved["updates"], state.tickets.open.values())
-        if saved["fallback_is_function"]:
+        if state.settings.fallback is lost_function:
             logger.warning(
                 "the fallback of the saved portfolio was a function: give it again with reconfigure(fallback=)"
             )

@@ -277,7 +277,6 @@ class Reporter:
 
     def __init__(self, state: Parts) -> None:
         self._state = state
-        self._reported: set[tuple[int, str]] = set()  # rounds of which the log says that they hold up others
 
     def certificate(self) -> Certificate:
         """Return what the rewards prove; a round that no learner played counts with the width of the range."""
@@ -448,13 +447,10 @@ class Reporter:
             if waiting is not None:
                 yield Blocking(i, *waiting, "updates")
 
-    def report_blocked(self) -> None:
-        """Announce decisions that hold up many others, once each for evidence and for updates."""
-        state = self._state
+    def blocked(self) -> Iterator[tuple[int, Config]]:
+        """Yield the decisions that hold up many others: the round of each, and the data of its event."""
         for i, ticket, held_up, what in self._blocking():
-            if held_up >= MIN_REPORTED and (ticket.round, what) not in self._reported:
-                self._reported.add((ticket.round, what))
-                data = {"id": ticket.id, "name": state.pool.members[i].name, "holds_up": held_up, "what": what}
-                state.events.emit("blocked", {**data, **self._age(ticket)})
-        still_open = {ticket.round for ticket in state.tickets.open.values()}
-        self._reported = {(round_, what) for round_, what in self._reported if round_ in still_open}
+            if held_up >= MIN_REPORTED:
+                name = self._state.pool.members[i].name
+                about = {"id": ticket.id, "name": name, "holds_up": held_up, "what": what}
+                yield ticket.round, {**about, **self._age(ticket)}

@@ -25,7 +25,7 @@ from equipoise.errors import DuplicateDecision, DuplicateReward, InvalidArgument
 from equipoise.features import Offers
 from equipoise.portfolio.settings import PortfolioSettings
 from equipoise.selector import Choice
-from equipoise.settings.checks import real
+from equipoise.settings.checks import measured, real
 from equipoise.storage.codec import KINDS as SAVED_KINDS
 from equipoise.storage.codec import check_savable
 from equipoise.storage.codec import digest as context_digest
@@ -74,8 +74,8 @@ class Decision(NamedTuple):
     action_id: str | None = None
 
     @classmethod
-    def of_event(cls, data: Mapping[str, Plain]) -> Self:
-        """Return the decision that an event `decided` is about."""
+    def from_event(cls, data: Mapping[str, Plain]) -> Self:
+        """Return the decision of an event `decided`."""
         made = data["id"], data["action"], data["learner"], data["name"]
         of_learner, of_action, propensity = data["probabilities"]
         return cls(*made, of_learner, of_action, propensity, data["action_id"])
@@ -469,4 +469,4 @@ def combine(aggregate: str, rewards: dict[str, float], default: float) -> float:
 
 def clipped(reward: float, limits: tuple[float, float]) -> float:
     """Return the reward in the range."""
-    return min(max(real("reward", reward), limits[0]), limits[1])
+    return min(max(measured("reward", reward), limits[0]), limits[1])

@@ -19,6 +19,7 @@ recommendation algorithms", algorithm 2 and theorem 1. Departure: thinning allow
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import islice
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -163,7 +164,13 @@ class LogReplay:
     """A log that a portfolio plays by rejection before its first decision, some rounds at a time."""
 
     def __init__(
-        self, portfolio: Plays, state: PortfolioState, log: AnyLog, seed: int, now: Callable[[], float | None]
+        self,
+        portfolio: Plays,
+        state: PortfolioState,
+        lock: AbstractContextManager[object],
+        log: AnyLog,
+        seed: int,
+        now: Callable[[], float | None],
     ) -> None:
         _check_not_begun(state)
         if state.settings.aggregate != "first":
@@ -176,18 +183,20 @@ class LogReplay:
             raise InvalidArgument(f"evidence is True, but the log {lacks}: whether a round counts would depend on it")
         for logged in _rounds(log):  # before the first is played
             _checked(state, logged)
-        self._state, self._log, self._kept = state, log, 0
+        self._state, self._lock, self._log, self._kept = state, lock, log, 0
         self._steps = by_rejection(portfolio, _rounds(log), exposure, count("seed", seed, minimum=0), now)
 
     def advance(self, limit: int = CHUNK) -> bool:
         """Play some rounds; return whether there were any."""
-        done = [step.kept for step in islice(self._steps, limit)]
-        self._kept += sum(done)
-        self._state.count_replayed(sum(done))
+        with self._lock:
+            done = [step.kept for step in islice(self._steps, limit)]
+            self._kept += sum(done)
+            self._state.count_replayed(sum(done))
         return bool(done)
 
     def result(self) -> WarmStart:
-        names, standing = self._state.pool.names, self._state.selection.selector.standing()
+        with self._lock:
+            names, standing = self._state.pool.names, self._state.selection.selector.standing()
         learners = [Warmed(names[row.learner], row.plays - row.pending, "those that it played") for row in standing]
         why = "which the portfolio decided as logged, thinned to equal chances"
         length = self._log.n_rounds if isinstance(self._log, Log) else len(self._log)

@@ -27,7 +27,7 @@ from equipoise.learners._core.linear import check_dim
 from equipoise.learners._core.trajectory import as_indices, as_step_rewards, check_lengths
 from equipoise.learners.lsvi_ucb import LOG_2, add_row
 from equipoise.settings import Configured, configurable, setting
-from equipoise.settings.checks import count, function, positive, real
+from equipoise.settings.checks import count, function, measured, positive
 from equipoise.types import Action, Array, Context, Integers, Outcome, State
 
 
@@ -149,7 +149,7 @@ class FeatureLSVI(Configured):
         `reward`, its return in the units of the selector, is checked but not used.
         """
         rows, chosen, rewards = self._check(action)
-        real("reward", reward)
+        measured("reward", reward)
         n = self._n_episodes
         if n == self.episodes:
             raise InvalidArgument(f"{self.name} has learned {n} episodes, but must learn at most episodes = {n}")

@@ -25,7 +25,7 @@ from equipoise.learners._core.trajectory import Trajectory
 from equipoise.portfolio import Portfolio
 from equipoise.problems.finite_mdp import FiniteMDP
 from equipoise.selector import traits_of
-from equipoise.settings.checks import count, interval, real
+from equipoise.settings.checks import count, interval, measured
 from equipoise.types import Action, Array, Context, Integers
 
 Environment: TypeAlias = gymnasium.Env[Context, Action]
@@ -146,7 +146,7 @@ def _roll_out(env: Environment, policy: Action, start: Context, horizon: int, fi
         observation, reward, terminated, truncated, _ = env.step(first_action + action)
         states.append(state)
         actions.append(action)
-        rewards.append(real("reward of a step", reward))
+        rewards.append(measured("reward of a step", reward))
         state, ended = _plain(observation), terminated or truncated
     return Trajectory(states, actions, rewards)
 

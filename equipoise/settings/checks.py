@@ -8,6 +8,8 @@ from functools import partial
 from operator import index
 from typing import Any
 
+import numpy as np
+
 from equipoise.errors import InvalidArgument
 
 LARGEST, SMALLEST = 1e100, 1e-100  # squares of larger or smaller magnitudes overflow or underflow
@@ -15,10 +17,10 @@ FINEST = 1e-9  # a narrower interval, relative to its ends, is lost in the round
 
 
 def real(name: str, value: Any) -> float:
-    """A finite float of reasonable magnitude."""
+    """A finite float of reasonable magnitude; booleans are rejected."""
     if type(value) is float and -LARGEST <= value <= LARGEST:
         return value
-    if isinstance(value, str | bytes | bytearray):
+    if isinstance(value, str | bytes | bytearray | bool | np.bool_):
         raise InvalidArgument(f"{name} is {value!r}, but must be a real number")
     try:
         number = float(value)
@@ -31,9 +33,16 @@ def real(name: str, value: Any) -> float:
     return number
 
 
+def measured(name: str, value: Any) -> float:
+    """A reward or a feature: a real number, or a boolean as 0 or 1."""
+    if type(value) is not float and isinstance(value, bool | np.bool_):
+        return float(value)
+    return real(name, value)
+
+
 def in_range(name: str, value: Any, limits: tuple[float, float] | None) -> float:
     """A float within the range of rewards, if that has limits."""
-    number = real(name, value)
+    number = measured(name, value)
     if limits is not None and not limits[0] <= number <= limits[1]:
         low, high = limits
         raise InvalidArgument(f"{name} is {value!r}, but must lie in reward_range ({low:g}, {high:g})")
@@ -81,7 +90,7 @@ def positive_fraction(name: str, value: Any) -> float:
 def count(name: str, value: Any, minimum: int = 1, maximum: int = 2**62) -> int:
     """A whole number in [minimum, maximum]; floats and booleans are rejected."""
     try:
-        number = None if isinstance(value, bool) else index(value)
+        number = None if isinstance(value, bool | np.bool_) else index(value)
     except TypeError:
         number = None
     if number is None or not minimum <= number <= maximum:

@@ -48,4 +48,4 @@ def run_jointly(
 
 def run_portfolio(problem: Part, portfolio: Portfolio, marks: Integers) -> tuple[Curves, float]:
     """Run any problem and portfolio through their public methods."""
-    return in_portfolio(problem, portfolio).complete(portfolio.seed, marks, len(portfolio.learners))
+    return in_portfolio(problem, portfolio).complete(portfolio.settings.seed, marks, len(portfolio.learners))

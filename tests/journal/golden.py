@@ -7,6 +7,7 @@ Ids and times are fixed, so that the same code writes the same files.
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import count
 from math import inf
 from pathlib import Path
@@ -71,6 +72,7 @@ def play_arms(live: Any) -> None:
     live.add_learner(UCB(3, scale=2.0, name="late"))
     live.rename_learner("late", "newest")
     live.reconfigure(explore=0.0, fallback=2)
+    live.transact(lambda portfolio, at: portfolio.declare(replace(portfolio.declared, explore=0.0)))
     live.remove_learner(live.learner_names[2])
     live.expire(at=START + 9000.0)
     for t in range(20):

@@ -201,7 +201,7 @@ def test_a_fallback_that_cannot_be_saved_is_refused_before_it_is_needed() -> Non
     portfolio = Portfolio([UCB(2)], UCB1(1))
     with pytest.raises(InvalidArgument, match=message):
         portfolio.reconfigure(fallback=object())
-    assert portfolio.fallback is None
+    assert portfolio.settings.fallback is None
 
 
 def test_no_action_that_the_mask_of_offers_excludes_is_played() -> None:

@@ -10,9 +10,10 @@ import pytest
 
 from equipoise import Portfolio
 from equipoise.errors import DuplicateDecision, DuplicateReward, InvalidArgument, UnknownDecision
+from equipoise.features import Offers
 from equipoise.learners import UCB
-from equipoise.portfolio import tickets
-from equipoise.selectors import UCB1
+from equipoise.portfolio import Decision, Event, tickets
+from equipoise.selectors import EXP3, UCB1
 from equipoise.storage.parts import pack
 from tests.recorders import Recorder, nth, recorders, rewards_of, saved
 
@@ -163,3 +164,15 @@ def test_the_seed_decides_not_the_ids() -> None:
         assert str(with_id[1:]) == str(without[1:])
         one.learn(with_id, t % 2)
         other.learn(without, t % 2)
+
+
+def test_an_event_has_the_whole_decision() -> None:
+    """Folds, repeated requests and the dashboard read it from there."""
+    portfolio = Portfolio([UCB(2), UCB(2)], EXP3(2), explore=0.5)
+    events: list[Event] = []
+    portfolio.on_event(events.append)
+    offers = Offers(np.eye(2), ids=["red", "blue"])
+    decisions = [portfolio.decide(offers, id=f"order {k}" if k % 2 else None) for k in range(20)]
+    assert {decision.learner for decision in decisions} == {None, 0, 1}
+    made = [Decision.from_event(event.data) for event in events if event.kind == "decided"]
+    assert repr(made) == repr(decisions)  # nan is not equal to itself

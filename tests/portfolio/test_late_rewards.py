@@ -15,6 +15,7 @@ from equipoise import Portfolio
 from equipoise.bounds import Observed, Power
 from equipoise.errors import DuplicateReward, InvalidArgument
 from equipoise.learners import OFUL, UCB, Constant
+from equipoise.portfolio import Event
 from equipoise.portfolio.state import REPORTED_EVERY
 from equipoise.portfolio.statements import MIN_REPORTED
 from equipoise.selectors import EXP3, UCB1, BalancedElimination, RealizedBalancing
@@ -106,6 +107,26 @@ def test_deadlines_that_are_none_are_refused(deadline: Any, message: str) -> Non
     with pytest.raises(InvalidArgument) as caught:
         recorders(1, deadline=deadline, default_reward=0.0)
     assert message in str(caught.value)
+
+
+def test_a_fold_takes_the_reward_of_a_deadline_from_the_log() -> None:
+    """The reported fault: it was computed again, by the rules of the portfolio that folds."""
+    portfolio = recorders(1, deadline=1, default_reward=0.25)
+    events: list[Event] = []
+    portfolio.on_event(events.append)
+    for _ in range(4):
+        portfolio.decide(None)
+    expired = [event for event in events if event.kind == "expired"]
+    assert [event.data["reward"] for event in expired] == [0.25, 0.25]
+    folded = recorders(1, deadline=1, default_reward=0.75)
+    for event in events:
+        if event.kind == "expired":
+            event = event._replace(data={**event.data, "regret": 0.5, "clipped": True})
+        folded.apply(event)
+    assert rewards_of(folded) == rewards_of(portfolio) == [[0.25, 0.25]]
+    assert folded.standing()[0].mean_reward == 0.25
+    health = folded.health()
+    assert (health["expired"], health["clipped"], health["open"]) == (2, 2, 2)
 
 
 def test_several_rewards_make_one(tmp_path: Path) -> None:

@@ -300,7 +300,12 @@ def test_settings_change_while_it_runs_and_on_loading(tmp_path: Path) -> None:
     assert portfolio.selector.optimism == 1.0
     portfolio.save(tmp_path / "p")
     loaded = Portfolio.load(tmp_path / "p", changes={"deadline": None, "default_reward": None, "fallback": 1})
-    assert (loaded.deadline, loaded.fallback, loaded.share_data, loaded.selector.optimism) == (None, 1, True, 1.0)
+    assert (
+        loaded.settings.deadline,
+        loaded.settings.fallback,
+        loaded.settings.share_data,
+        loaded.selector.optimism,
+    ) == (None, 1, True, 1.0)
     with pytest.raises(UnknownSetting):
         Portfolio.load(tmp_path / "p", changes={"dealine": 3})
     with pytest.raises(InvalidArgument, match=r"^changes is \[3\], but must be a dict of settings$"):

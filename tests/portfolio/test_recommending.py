@@ -83,7 +83,7 @@ def test_data_are_shared_and_a_learner_that_fits_joins_with_its_greedy_expert(tm
     assert portfolio.selector.experts[4:] == ((2, False), (2, True))
     with pytest.raises(IncompatibleLearner, match="cannot join: it learns from its own plays only"):
         portfolio.add_learner(EpsilonGreedy(3, epsilon=0.1))
-    with pytest.raises(InvalidArgument, match="share_data is given, but Counterfactual balancing decides itself"):
+    with pytest.raises(InvalidArgument, match="share_data is False, but must stay None: Counterfactual balancing"):
         portfolio.reconfigure(share_data=False)
     portfolio.save(tmp_path / "p")
     loaded = Portfolio.load(tmp_path / "p")

@@ -130,7 +130,7 @@ def test_bad_proposals_are_refused_and_change_nothing() -> None:
     assert all(np.array_equal(before[name], after[name], equal_nan=before[name].dtype.kind == "f") for name in before)
     with pytest.raises(InvalidArgument, match=r"noise is 0\.5, but must be None"):
         CounterfactualBalancing(2, noise=0.5).paired_certificate((0, False), (1, False))
-    with pytest.raises(InvalidArgument, match="share_data is True, but Counterfactual balancing decides itself"):
+    with pytest.raises(InvalidArgument, match="share_data is True, but must stay None: Counterfactual balancing"):
         Portfolio([OFUL(2), OFUL(2)], small(), share_data=True)
 
 

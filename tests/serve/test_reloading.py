@@ -34,7 +34,7 @@ OWN_PLAYS = '[[learner]]\nuse = "EpsilonGreedy"\narms = 3\nepsilon = 0.1\n'  # c
 
 def facts(service: Service) -> tuple[tuple[str, ...], object]:
     hosted = asyncio.run(service.portfolios["nested"].engine.run(lambda hosted: hosted))
-    return hosted.portfolio.learner_names, hosted.portfolio.deadline
+    return hosted.portfolio.learner_names, hosted.portfolio.settings.deadline
 
 
 def test_a_change_of_several_parts_is_taken_in_as_a_whole_or_not_at_all(caplog: pytest.LogCaptureFixture) -> None:

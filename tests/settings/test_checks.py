@@ -1,6 +1,7 @@
 """Every message at the edge names the argument, its value and the rule. Each message is asserted once."""
 
 import math
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -22,6 +23,7 @@ from equipoise.settings.checks import (
     count,
     fraction,
     interval,
+    measured,
     non_negative,
     one_of,
     positive,
@@ -114,6 +116,19 @@ def test_every_kind_of_number_comes_back_as_a_plain_float(value: Any) -> None:
     for check in (real, positive, non_negative):
         assert check("x", value) == 2.0
         assert type(check("x", value)) is float
+
+
+@pytest.mark.parametrize("value", [True, False, np.True_, np.False_])
+def test_a_boolean_is_not_a_number_but_can_be_a_reward(value: Any) -> None:
+    for check in (real, positive, non_negative, probability, fraction, count):
+        with pytest.raises(InvalidArgument, match=re.escape(f"x is {value!r}, but must be a ")):
+            check("x", value)
+    with pytest.raises(InvalidArgument, match="must be a real number"):
+        interval("x", (value, 2.0))
+    assert measured("x", value) == float(value) and type(measured("x", value)) is float
+    assert measured("x", 0.25) == 0.25
+    with pytest.raises(InvalidArgument, match="x is '1', but must be a real number"):
+        measured("x", "1")
 
 
 @pytest.mark.parametrize("value", [7, np.int64(7), np.uint8(7)])

@@ -21,7 +21,7 @@ from equipoise.kernels.streams import LEARNERS, open_stream, seek
 from equipoise.learner import Learner, Proposal, one_hot
 from equipoise.learners._core.arms import Arms, split_arms
 from equipoise.settings import Configured, configurable, optional, setting, settings_of
-from equipoise.settings.checks import non_negative, real, seed_number, text
+from equipoise.settings.checks import measured, non_negative, seed_number, text
 from equipoise.settings.units import Units, units_columns
 from equipoise.types import Action, AnyArray, Array, Context, State
 
@@ -177,7 +177,7 @@ def _arrays_of(part: object, name: str = "") -> Iterator[tuple[str, AnyArray]]:
 
 def check_lesson(learner: Learner, reward: float, weight: float) -> float:
     """Return the reward as a number; raise an error if the learner cannot learn from it with this weight."""
-    number = real("reward", reward)
+    number = measured("reward", reward)
     if weight != 1.0:
         if "weight" not in learner.accepts:
             raise InvalidArgument(f"weight is {weight!r}, but must be 1 for {learner.name}")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from equipoise.errors import InvalidArgument
-from equipoise.settings.checks import real
+from equipoise.settings.checks import measured
 from equipoise.types import Array, Context, Integers, Outcome
 
 
@@ -73,7 +73,7 @@ def as_indices(name: str, values: ArrayLike, n_values: int) -> Integers:
 
 def as_step_rewards(values: Iterable[float]) -> Array:
     """Return the rewards of single steps, in [0, 1], as an array."""
-    rewards = np.array([real("reward of a step", value) for value in values])
+    rewards = np.array([measured("reward of a step", value) for value in values])
     if rewards.size and not (rewards.min() >= 0.0 and rewards.max() <= 1.0):
         wrong = rewards.min() if rewards.min() < 0.0 else rewards.max()
         raise InvalidArgument(f"trajectory has a step of reward {wrong:g}, but rewards of steps must lie in [0, 1]")

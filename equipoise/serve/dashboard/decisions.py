@@ -8,7 +8,7 @@ from typing import Any
 
 from equipoise.errors import UnknownDecision
 from equipoise.learner import Proposal
-from equipoise.portfolio import Event, Portfolio, text
+from equipoise.portfolio import Decision, Event, Portfolio, text
 from equipoise.selector import Choice
 from equipoise.serve.dashboard.timeline import short
 from equipoise.serve.hosted import Hosted
@@ -47,18 +47,17 @@ def recent(hosted: Hosted, name: str | None = None) -> list[Config]:
 
 
 def _line(event: Event) -> Config:
-    data = event.data
-    of_learner, of_action, propensity = data["probabilities"]
+    decision = Decision.from_event(event.data)
     return {
-        "id": data["id"],
+        "id": decision.id,
         "time": event.time,
-        "round": data["round"],
-        "learner": data["name"],
-        "action": plain(data["action"]),
-        "action_id": data["action_id"],
-        "learner_probability": of_learner,
-        "action_probability": of_action,
-        "propensity": propensity,
+        "round": event.data["round"],
+        "learner": decision.learner_name,
+        "action": plain(decision.action),
+        "action_id": decision.action_id,
+        "learner_probability": decision.learner_probability,
+        "action_probability": decision.action_probability,
+        "propensity": decision.propensity,
     }
 
 

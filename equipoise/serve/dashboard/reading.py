@@ -53,6 +53,7 @@ def read(hosted: Hosted, requests: Sequence[float], *, with_text: bool) -> Readi
 
 
 def _words(portfolio: Portfolio, statements: Statements, standing: Sequence[Standing]) -> Config:
+    deadline = portfolio.settings.deadline
     return {
         "selector": statements.selector,
         "rule": text.rule(statements),
@@ -67,8 +68,8 @@ def _words(portfolio: Portfolio, statements: Statements, standing: Sequence[Stan
             for update in portfolio.failed_updates[-MAX_LISTED:]
         ],
         "marks": _marks(portfolio),
-        "deadline": None if portfolio.deadline is None else {_unit(portfolio.deadline): portfolio.deadline},
-        "default_reward": portfolio.default_reward,
+        "deadline": None if deadline is None else {_unit(deadline): deadline},
+        "default_reward": portfolio.settings.default_reward,
     }
 
 
