@@ -212,7 +212,7 @@ def test_delays_must_be_declared_whole() -> None:
     with pytest.raises(InvalidArgument, match=r"^window is 5 with delays 'any', but needs delays 'exogenous'$"):
         recorders(2, window=5)
     portfolio = Portfolio([UCB(2), UCB(2)], delays="exogenous", window=50)
-    assert portfolio.selector.window == 50
+    assert (portfolio.selector.delays, portfolio.settings.window) == ("exogenous", 50)
 
 
 def test_a_lost_reward_of_unknown_regret_does_not_block_with_a_deadline() -> None:
