@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
-from copy import deepcopy
 from functools import wraps
 from inspect import signature
 from itertools import count
@@ -69,11 +68,11 @@ def _of_portfolio(method: Callable[Concatenate[Portfolio, Arguments], Result]) -
     return _durable(operation)
 
 
-def _property_of_portfolio(read: object, copy: Callable[[Any], Any] = lambda value: value) -> property:
-    """Make the durable form of a property of `Portfolio`; `copy` is for a value that changes."""
+def _property_of_portfolio(read: object) -> property:
+    """Make the durable form of a property of `Portfolio`."""
     assert isinstance(read, property) and read.fget is not None
     get = read.fget
-    return property(_durable(lambda self: copy(get(self._portfolio))), doc=read.__doc__)
+    return property(_durable(lambda self: get(self._portfolio)), doc=read.__doc__)
 
 
 def _awaitable(method: Callable[Concatenate[LivePortfolio, Arguments], Result]) -> Awaitable[Arguments, Result]:
@@ -167,7 +166,7 @@ class LivePortfolio:
     unfinished = _property_of_portfolio(Portfolio.unfinished)
     failed_updates = _property_of_portfolio(Portfolio.failed_updates)
     time = _property_of_portfolio(Portfolio.time)
-    history = _property_of_portfolio(Portfolio.history, deepcopy)  # it changes with every round
+    history = _property_of_portfolio(Portfolio.history)
     pending_learners = _of_portfolio(Portfolio.pending_learners)
     counted = _of_portfolio(Portfolio.counted)
     regret_of = _of_portfolio(Portfolio.regret_of)

@@ -82,7 +82,7 @@ def open(
             if template is not None and not accept_changes:
                 wanted = template.declared
                 try:
-                    portfolio.check_declared(wanted)
+                    portfolio.declare(wanted, check_only=True)
                 except InvalidArgument as error:
                     raise StoreConflict(f"{str(journal.path)!r}: {error}") from None
                 _check_parts(journal, portfolio, template)

@@ -153,7 +153,7 @@ class Events:
         for round_, data in blocked:
             if (round_, data["what"]) not in self._blocked:
                 self._blocked.add((round_, data["what"]))
-                self.emit("blocked", data, derived=True)
+                self.emit("blocked", data)
         still_open = {ticket.round for ticket in self._tickets.open.values()}
         self._blocked = {(round_, what) for round_, what in self._blocked if round_ in still_open}
 

@@ -53,8 +53,7 @@ class Portfolio:
 
     Safe for use by several threads: calls wait for each other. Decisions are plain values and may be passed between
     threads and processes. Learners over features use the threads of the linear algebra library; on a busy machine one
-    thread is many times faster (set OPENBLAS_NUM_THREADS=1 before NumPy is imported). `settings` has every setting, as
-    it is now.
+    thread is many times faster (set OPENBLAS_NUM_THREADS=1 before NumPy is imported).
 
     Parameters
     ----------
@@ -107,10 +106,9 @@ class Portfolio:
         selector_follows: bool = False,
         live: bool = True,
     ) -> Self:
-        """Return a portfolio with these settings.
+        """Return a portfolio with these settings; if `selector_follows`, its selector was made with their `share_data`.
 
-        If `selector_follows`, the selector was made with their `share_data`. If the portfolio is not `live`, parts that
-        run in simulations only may join.
+        If it is not `live`, parts that run in simulations only may join.
         """
         portfolio = cls.__new__(cls)
         portfolio._begin(learners, selector, settings, selector_follows=selector_follows, live=live)
@@ -167,10 +165,7 @@ class Portfolio:
 
     @property
     def declared(self) -> PortfolioSettings:
-        """The settings as a constructor or file gave them, without changes at run time.
-
-        `reward_range` is the one in effect, which a constructor or file need not state.
-        """
+        """The settings as a constructor or file gave them, but for `reward_range`, which is the one in effect."""
         with self._lock:
             return replace(self._state.declared, reward_range=self._state.reward_range)
 
@@ -431,19 +426,14 @@ class Portfolio:
             if not self._state.events.listeners.callbacks:  # else every decision has a time
                 self._state.tickets.stamp()
 
-    def declare(self, wanted: PortfolioSettings) -> None:
+    def declare(self, wanted: PortfolioSettings, *, check_only: bool = False) -> None:
         """Change the settings in which a file or constructor differs from what it declared before.
 
-        A setting that may not change is refused by name. Settings that were changed at run time, by `reconfigure`, stay
-        unless their declaration changes.
+        A setting that may not change is refused by name; with `check_only`, nothing else is done. Settings that were
+        changed at run time, by `reconfigure`, stay unless their declaration changes.
         """
         with self._lock:
-            self._state.declare(wanted)
-
-    def check_declared(self, wanted: PortfolioSettings) -> None:
-        """Raise an error if `declare` would refuse a setting by name; change nothing."""
-        with self._lock:
-            self._state.declared_changes(wanted)
+            self._state.declare(wanted, check_only=check_only)
 
     def warm_start(
         self, log: AnyLog, *, learners: Iterable[str] | None = None, evidence: bool = False, seed: int = 0

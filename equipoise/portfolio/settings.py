@@ -283,23 +283,26 @@ class PortfolioSettings:
         return [each.name for each in fields(self) if each.metadata["changeable"]]
 
     def _without_fixed(self, changes: Mapping[str, Any], in_effect: PortfolioSettings) -> dict[str, Any]:
-        """Return the changes to settings that may change; raise an error if another one would."""
+        """Return the changes that may be made to checked values; raise an error if another setting would change."""
         changeable = self._changeable
-        refused = {}
-        for name, value in changes.items():
-            same = equal_data(getattr(self, name), value) or equal_data(getattr(in_effect, name), value)
-            if name not in changeable and not same and not self._grows(name, value):
-                refused[name] = value
+        allowed = {name: each for name, each in changes.items() if name in changeable or self._grows(name, each)}
+        refused = {
+            name: value
+            for name, value in changes.items()
+            if name not in allowed
+            and not equal_data(getattr(self, name), value)
+            and not equal_data(getattr(in_effect, name), value)
+        }
         if refused:
             wanted = " and ".join(f"{name} is {value!r:.80}" for name, value in refused.items())
-            rules = " and ".join(in_effect._rule(name) for name in refused)
+            rules = " and ".join(map(in_effect._rule, refused))
             raise InvalidArgument(
                 f"{wanted}, but must {rules} for a portfolio that has begun; only {', '.join(changeable)} may change"
             )
-        return {name: value for name, value in changes.items() if name in changeable or self._grows(name, value)}
+        return allowed
 
     def _grows(self, name: str, value: tuple[str, ...] | None) -> bool:
-        """Return whether a value has the present entries of a setting first, and more."""
+        """Return whether a value has the present entries of a setting first, and may have more."""
         now: tuple[str, ...] | None = getattr(self, name)
         if not self.__dataclass_fields__[name].metadata["grows"] or now is None or value is None:
             return False

@@ -97,18 +97,13 @@ class PortfolioState:
             data["selector"] = dict(changes["selector"])
         self.events.emit("config", {"changes": data, "declared": declared})
 
-    def declare(self, wanted: PortfolioSettings) -> None:
+    def declare(self, wanted: PortfolioSettings, *, check_only: bool) -> None:
         """Change the settings in which a file or constructor differs from what it declared before."""
-        changes = self.declared_changes(wanted)
-        if changes:
-            self.reconfigure(changes, declared=True)
-
-    def declared_changes(self, wanted: PortfolioSettings) -> dict[str, Any]:
-        """Return the settings whose declaration changes; raise an error if one may not."""
         changes = self.settings.changes_to(wanted, self.declared, self._in_effect)
         if "share_data" in changes:
             self._check_share_data(changes["share_data"])
-        return changes
+        if changes and not check_only:
+            self.reconfigure(changes, declared=True)
 
     def _check_share_data(self, wanted: bool | None) -> None:
         recommended, now = bool(self.recommendation), self.settings.share_data
@@ -366,7 +361,7 @@ class PortfolioState:
         if choice is not None:
             replay(self.selection.selector, choice, data["available"])
             self.selection.selector.observe(choice, proposals)
-        decision = Decision.from_event(data)
+        decision = Decision.of_event(data)
         ticket = Ticket(data["round"], choice, data["context"], decision.action)
         ticket.id, ticket.time, ticket.regret = decision.id, self.tickets.time, data["regret"]
         ticket.learners_to_update = optional_tuple(data["learners_to_update"])

@@ -74,8 +74,8 @@ class Decision(NamedTuple):
     action_id: str | None = None
 
     @classmethod
-    def from_event(cls, data: Mapping[str, Plain]) -> Self:
-        """Return the decision of an event `decided`."""
+    def of_event(cls, data: Mapping[str, Plain]) -> Self:
+        """Return the decision that an event `decided` is about."""
         made = data["id"], data["action"], data["learner"], data["name"]
         of_learner, of_action, propensity = data["probabilities"]
         return cls(*made, of_learner, of_action, propensity, data["action_id"])

@@ -221,4 +221,4 @@ def _repeated(event: Event, context: Context) -> Decision:
     data = event.data
     if data["digest"] != context_digest(context):
         raise DuplicateDecision(f"id {data['id']!r} was used for a decision with another context, but must be unique")
-    return Decision.from_event(data)
+    return Decision.of_event(data)

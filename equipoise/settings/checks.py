@@ -41,7 +41,7 @@ def measured(name: str, value: Any) -> float:
 
 
 def in_range(name: str, value: Any, limits: tuple[float, float] | None) -> float:
-    """A float within the range of rewards, if that has limits."""
+    """A reward within the range of rewards, if that has limits."""
     number = measured(name, value)
     if limits is not None and not limits[0] <= number <= limits[1]:
         low, high = limits

@@ -174,5 +174,5 @@ def test_an_event_has_the_whole_decision() -> None:
     offers = Offers(np.eye(2), ids=["red", "blue"])
     decisions = [portfolio.decide(offers, id=f"order {k}" if k % 2 else None) for k in range(20)]
     assert {decision.learner for decision in decisions} == {None, 0, 1}
-    made = [Decision.from_event(event.data) for event in events if event.kind == "decided"]
+    made = [Decision.of_event(event.data) for event in events if event.kind == "decided"]
     assert repr(made) == repr(decisions)  # nan is not equal to itself

@@ -56,9 +56,9 @@ WRONG: dict[str, list[Any]] = {
     "reward_range": [[1, 0], [0, 1, 2], [0], 3, True, "01", [False, True], [0, nan], [0, inf], [0, "1"], [[0], 1]],
     "clip": ["yes", 1, 0.0, [True], nan],
     "on_drift": ["panic", *NO_WORDS],
-    "action_names": ["red", ["red", "red"], [1], 3],
-    "action_features": [["price", "price"], "price", [None]],
-    "context_features": [[1], "age", True],
+    "action_names": ["red", [], ["red", "red"], [1], [True], 3, True, nan],
+    "action_features": [["price", "price"], "price", [None], 0.5],
+    "context_features": [[1], "age", [["age"]], True],
 }
 
 

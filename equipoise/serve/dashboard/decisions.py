@@ -47,7 +47,7 @@ def recent(hosted: Hosted, name: str | None = None) -> list[Config]:
 
 
 def _line(event: Event) -> Config:
-    decision = Decision.from_event(event.data)
+    decision = Decision.of_event(event.data)
     return {
         "id": decision.id,
         "time": event.time,
