@@ -250,7 +250,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: SMALL.gap(ROWS[:2], 0), "context has shape (2, 4), but must have (3, 4)"),
     (lambda: SMALL.gap(ROWS[:, :3], 0), "context has shape (3, 3), but must have (3, 4)"),
     (lambda: SMALL.gap(None, 0), "context is None, but must be a K x d matrix of numbers"),
-    (lambda: SMALL.gap("rows", 0), "context is 'rows', but must be a matrix of numbers"),
+    (lambda: SMALL.gap("rows", 0), "context is 'rows', but must be a K x d matrix of numbers"),
     (
         lambda: SMALL.gap(np.full((3, 4), np.nan), 0),
         "context has expected rewards from nan to nan, but they must lie in [0, 1]",
