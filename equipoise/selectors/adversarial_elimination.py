@@ -31,7 +31,7 @@ from equipoise.learner import Proposals
 from equipoise.learners._core.linear_class import LinearClass, linear_class, well_spaced
 from equipoise.selectors import epoch_balancing as one_epoch
 from equipoise.selectors._core.epochs import State, add_round, begin_epoch, certify, test
-from equipoise.selectors._core.evidence import nth_active
+from equipoise.selectors._core.evidence import mark_eliminated, nth_active
 from equipoise.selectors._core.kernels import Kernels, Params, nested_kernels
 from equipoise.selectors._core.selector import KernelSelector
 from equipoise.selectors._core.settings import seed_setting
@@ -45,10 +45,7 @@ def close_round(params: Params, state: State, i: int, reward: float, regret: flo
     add_round(params.evidence, state, reward, regret, proposals)
     first = nth_active(state.evidence, 0)
     if state.ends[first].ended_at == 0 and test(params.evidence, state, first) and first < len(state.ends) - 1:
-        account = state.evidence.accounts[first]
-        account.active = False
-        account.eliminated_at = state.ends[first].ended_at
-        state.evidence.pool[0].eliminated += 1
+        mark_eliminated(state.evidence, first)
         begin_epoch(params.evidence, state)
 
 

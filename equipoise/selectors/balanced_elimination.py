@@ -136,10 +136,15 @@ class BalancedElimination(
         "One candidate bound per learner.", check_bounds, encode=encode_bounds, decode=decode_bounds, kw_only=False
     )
     same_round: bool = setting(
-        "Whether a learner is also tested by the lower bounds that later ones of a nested pool report in its rounds.",
+        "Whether a learner is also tested against the lower bounds that the learners after it in a nested pool "
+        "report in its own rounds.",
         boolean,
         default=False,
     )
+
+    @property
+    def _extra_events(self) -> int:
+        return int(self.same_round)
 
     def _set_up(self) -> None:
         if self.same_round:
@@ -160,10 +165,6 @@ class BalancedElimination(
             raise InvalidArgument(
                 "same_round is True with radius 'paper', but its printed form leaves no share of delta to another test"
             )
-
-    @property
-    def _extra_events(self) -> int:
-        return int(self.same_round)
 
     @property
     def premises(self) -> Premises:

@@ -218,8 +218,7 @@ class Corral(KernelSelector[Params, State[Odds], Elimination]):
     eta: float = setting("Initial learning rate. Default: sqrt(M / T).", optional(positive), default=None)
 
     def _set_up(self) -> None:
-        if self.eta is None:
-            self.eta = sqrt(self.n_learners / self.rounds)
+        self.eta = self.eta or sqrt(self.n_learners / self.rounds)
         super()._set_up()
 
     def _make_params(self, limits: evidence.Params) -> Params:

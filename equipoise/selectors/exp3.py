@@ -117,8 +117,8 @@ class EXP3(KernelSelector[Params, State, Elimination]):
         "A learner is sampled; its probability decreases exponentially with its losses, each divided by the "
         "probability with which it was played."
     )
-    state_type = State
     kernels: ClassVar[Kernels] = nested_kernels(choose, arrive=arrive)
+    state_type = State
 
     n_learners: int = setting("Number of learners.", count, kw_only=False)
     seed: int = seed_setting()

@@ -227,13 +227,6 @@ def arrive(params: Params, state: State, i: int, reward: float, probability: flo
     trend.late_mean += (reward - trend.late_mean) * 2.0 / (trend.plays + 1.0)
 
 
-def check_slack(name: str, slack: float) -> float:
-    number = real(name, slack)
-    if number < 1.0:
-        raise InvalidArgument(f"{name} is {slack!r}, but must be at least 1")
-    return number
-
-
 def slack_setting(event: str, default: float) -> Any:
     doc = f"Multiple of the smallest realized regret at which {event} (kappa), at least 1."
     return setting(doc, check_slack, default=default)
@@ -242,6 +235,13 @@ def slack_setting(event: str, default: float) -> Any:
 def floor_setting() -> Any:
     doc = "Regret per square root of plays (rho), in reward variations, that counts as equal."
     return setting(doc, positive, default=0.25)
+
+
+def check_slack(name: str, slack: float) -> float:
+    number = real(name, slack)
+    if number < 1.0:
+        raise InvalidArgument(f"{name} is {slack!r}, but must be at least 1")
+    return number
 
 
 @configurable

@@ -174,9 +174,7 @@ def drop_largest(
     while largest >= 0 and not state.evidence.accounts[largest].active:
         largest -= 1
     if largest >= 0 and epochs.test(params.evidence, state, largest):
-        state.evidence.accounts[largest].active = False
-        state.evidence.accounts[largest].eliminated_at = state.ends[largest].ended_at
-        state.evidence.pool[0].eliminated += 1
+        evidence.mark_eliminated(state.evidence, largest)
         epochs.begin_epoch(params.evidence, state)
 
 

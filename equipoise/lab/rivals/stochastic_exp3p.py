@@ -97,8 +97,7 @@ class StochasticEXP3P(KernelSelector[Params, State[Odds], Elimination]):
     )
 
     def _set_up(self) -> None:
-        if self.eta is None:
-            self.eta = 0.95 * sqrt(log(self.n_learners) / (self.n_learners * n_steps(self.rounds)))
+        self.eta = self.eta or 0.95 * sqrt(log(self.n_learners) / (self.n_learners * n_steps(self.rounds)))
         if self.floor is None:
             # For learners whose regret is of order sqrt(T) with an unknown factor.
             floor = float(n_steps(self.rounds) ** (-1 / 3) * self.n_learners ** (-2 / 3))

@@ -301,12 +301,18 @@ def eliminate(state: State) -> None:
 
 
 @kernel
+def mark_eliminated(state: State, i: int) -> None:
+    account = state.accounts[i]
+    account.active = False
+    account.eliminated_at = rounds_made(state)
+    state.pool[0].eliminated += 1
+
+
+@kernel
 def eliminate_learner(state: State, i: int, witness: int) -> None:
     """Eliminate learner i and store the proof: its upper mean is below the lower mean of the witness."""
     account, proof = state.accounts[i], state.accounts[witness]
-    account.active = False
-    state.pool[0].eliminated += 1
-    account.eliminated_at = rounds_made(state)
+    mark_eliminated(state, i)
     account.proof_plays = account.booked_plays
     account.proof_rewards = account.rewards
     account.proof_bound = account.booked_bound

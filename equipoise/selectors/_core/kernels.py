@@ -105,11 +105,6 @@ class Kernels(NamedTuple):
         """Whether stored policies of learners play again."""
         return self.stage is not evidence.stage
 
-    @property
-    def adds_to_evidence(self) -> bool:
-        """Whether params and state contain those of `evidence` and more."""
-        return self.evidence_of is not evidence.evidence_of
-
 
 NESTED: dict[str, Any] = {
     "credit": credit,

@@ -30,7 +30,8 @@ from equipoise.confidence import Mixture, radius_sum
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposals
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.evidence import add, admissible, rounds_made
+from equipoise.selectors._core.evidence import add, admissible, mark_eliminated
+from equipoise.selectors._core.kernels import Arrivals, add_arrival
 
 
 class Params(NamedTuple):
@@ -45,12 +46,9 @@ class State(NamedTuple):
 
 
 @dataclass(slots=True)
-class Own:
+class Own(Arrivals):
     """The resolved rounds of one learner. A sum and its carry make one compensated total."""
 
-    plays: int = 0
-    rewards: float = 0.0
-    rewards_carry: float = 0.0
     increments: float = 0.0  # observed regret
     increments_carry: float = 0.0
     bound: float = 0.0  # R_i at `plays` and those that are no evidence
@@ -79,8 +77,7 @@ def close_round(params: Params, state: State, i: int, reward: float, regret: flo
     """Add a round of learner i; eliminate i if a witness says that more was attainable in its rounds."""
     limits, account, own = params.evidence, state.evidence.accounts[i], state.own[i]
     n_learners = len(state.own)
-    own.plays += 1
-    own.rewards, own.rewards_carry = add(own.rewards, own.rewards_carry, reward)
+    add_arrival(own, reward)
     if account.bound_kind == SUMMED:
         increment = limits.width if regret != regret else regret
         own.increments, own.increments_carry = add(own.increments, own.increments_carry, increment)
@@ -96,9 +93,7 @@ def close_round(params: Params, state: State, i: int, reward: float, regret: flo
     if witness < 0 or not account.active:
         return
     if own.rewards + own.bound + radius_sum(params.noise_radius, own.plays) < greatest:
-        account.active = False
-        account.eliminated_at = rounds_made(state.evidence)
-        state.evidence.pool[0].eliminated += 1
+        mark_eliminated(state.evidence, i)
         own.witness = witness
         own.proof_plays = own.plays
         own.proof_rewards = own.rewards

@@ -115,6 +115,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
     def _set_up(self) -> None:
         names = {each.name for each in settings_of(type(self))}
         self._leave_units_unstated(names)
+        self._width = self.reward_range[1] - self.reward_range[0]
         if "n_learners" not in names:
             self.n_learners = len(self.learner_bounds)
         self.randomized = "seed" in names
@@ -181,7 +182,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
 
     def _make_params(self, limits: EvidenceParams) -> P:
         """Return the first argument of the kernels."""
-        return cast(P, nested.Params(limits) if self.kernels.adds_to_evidence else limits)
+        return cast(P, nested.Params(limits) if self.kernels.evidence_of is nested.evidence_of else limits)
 
     def _make_state(self, accounts: EvidenceState) -> S:
         """Return the initial second argument of the kernels."""
@@ -218,14 +219,14 @@ class KernelSelector(Configured, Generic[P, S, D]):
         """Whether the kernels can be compiled with these settings."""
         return self._rounds.compilable
 
+    def confidence_of(self, account: int) -> Confidence:
+        """The confidence of the statements about an account."""
+        return self._radii.confidence_of(account)
+
     @property
     def params(self) -> P:
         """The first argument of the kernels."""
         return self._radii.params
-
-    def confidence_of(self, account: int) -> Confidence:
-        """The confidence of the statements about an account."""
-        return self._radii.confidence_of(account)
 
     @property
     def observed(self) -> tuple[int, ...]:
@@ -264,14 +265,9 @@ class KernelSelector(Configured, Generic[P, S, D]):
         """All eliminations so far, in order."""
         return list(self._proofs(self._rounds.eliminated))
 
-    @property
-    def _width(self) -> float:
-        low, high = self.reward_range
-        return high - low
-
     def _limits(self, confidence: Confidence) -> EvidenceParams:
         low, high = self.reward_range
-        return EvidenceParams(confidence.radius, low, high, high - low)
+        return EvidenceParams(confidence.radius, low, high, self._width)
 
     # Rounds
 
