@@ -19,6 +19,7 @@ from equipoise.portfolio import Event
 from equipoise.portfolio.state import REPORTED_EVERY
 from equipoise.portfolio.statements import MIN_REPORTED
 from equipoise.selectors import EXP3, UCB1, BalancedElimination, RealizedBalancing
+from equipoise.selectors._core.state import DELAYS
 from tests.recorders import Recorder, numbers, recorders, rewards_of, saved
 
 
@@ -212,7 +213,7 @@ def test_delays_must_be_declared_whole() -> None:
     with pytest.raises(InvalidArgument, match=r"^window is 5 with delays 'any', but needs delays 'exogenous'$"):
         recorders(2, window=5)
     portfolio = Portfolio([UCB(2), UCB(2)], delays="exogenous", window=50)
-    assert (portfolio.selector.delays, portfolio.settings.window) == ("exogenous", 50)
+    assert portfolio.selector.state()["delays"].tolist() == [DELAYS.index("exogenous"), 50]
 
 
 def test_a_lost_reward_of_unknown_regret_does_not_block_with_a_deadline() -> None:

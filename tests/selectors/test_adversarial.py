@@ -17,7 +17,7 @@ from equipoise.lab.runs.runner import complete_settings
 from equipoise.learners import OFUL, UCB, LinearThompson
 from equipoise.learners._core.linear_class import LinearClass
 from equipoise.problems import AdversarialBandit, Hiding, LinearBandit, Predicting, Punishing, Switching
-from equipoise.selectors import AdversarialElimination, EpochBalancing
+from equipoise.selectors import AdversarialElimination, EpochBalancing, Uniform
 from equipoise.simulation.joint import run_jointly, run_portfolio
 from equipoise.simulation.tapes import why_not_tapes
 from tests.epoch_reference import EpochReference, Round
@@ -218,15 +218,14 @@ def test_the_filter_works_from_the_top() -> None:
     assert EpochBalancing(classes_of([1, 2, 3])).active == (0, 1, 2), "Algorithm 2 takes the set it is given"
 
 
-class AsksForNested:
+class AsksForNested(Uniform):
     """A selector of a user's own that keeps no list of classes."""
 
     needs = frozenset({"nested"})
-    active = (0, 1)
 
 
 def test_any_selector_may_ask_for_nested_learners() -> None:
-    selector: Any = AsksForNested()
+    selector = AsksForNested(2)
     check_compatible(selector, [OFUL(2), OFUL(4)])
     with pytest.raises(IncompatibleLearner, match="learner 'last' has dim = 2 after"):
         check_compatible(selector, [OFUL(4), OFUL(2, name="last")])

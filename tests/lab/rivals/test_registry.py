@@ -45,7 +45,7 @@ def test_a_file_cannot_name_them(tmp_path: Path) -> None:
         'version = 1\nname = "shop"\n[[learner]]\nuse = "OSOM"\narms = 3\ndim = 2\n',
     ):
         path.write_text(text, encoding="utf-8")
-        with pytest.raises(EquipoiseError, match=r"class of .* '(RateAdaptive|OSOM)' is unknown"):
+        with pytest.raises(EquipoiseError, match=r"is (RateAdaptive|OSOM), which runs in simulate\(\) only"):
             config.read(path).portfolio()
 
 
