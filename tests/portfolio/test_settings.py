@@ -223,7 +223,8 @@ def test_a_wrong_setting_in_a_file_gets_one_line_that_names_it(name: str, wrong:
     with pytest.raises(EquipoiseError) as caught:
         make({**OTHERS[name], name: wrong})
     message = str(caught.value)
-    assert f"{name} is {wrong!r}, but " in message or f"{name}[" in message or f"{name} has " in message
+    given = "empty" if wrong == [] else repr(wrong)
+    assert f"{name} is {given}, but " in message or f"{name}[" in message or f"{name} has " in message
     assert "\n" not in message
     portfolio = make(OTHERS[name])
     with pytest.raises(EquipoiseError, match=name):
