@@ -59,7 +59,7 @@ def realized_balancing(rounds: int) -> float:
 
 
 def counterfactual_balancing(rounds: int) -> float:
-    """The theorem of docs/counterfactual-balancing.md at the default settings, with a twin of every learner."""
+    """The theorem of docs/counterfactual-balancing.md at the default settings; every learner has a greedy expert."""
     slack = CounterfactualBalancing(N_LEARNERS).slack
     return balanced_regret(rounds, 2 * N_LEARNERS, COEFFICIENT, slack=slack, margin=MARGIN)
 

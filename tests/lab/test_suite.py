@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from equipoise.cli import main
-from equipoise.lab.suite.contenders import BEST_TWIN, CONTENDERS, ORACLE
+from equipoise.lab.suite.contenders import BEST_GREEDY, CONTENDERS, ORACLE
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.lab.suite.suite import QUICK_INSTANCES, QUICK_ROUNDS, QUICK_SEEDS
 from tools.studies.suite_targets import targets
@@ -55,7 +55,7 @@ def test_every_compatible_selector_runs_everywhere(whole: tuple[Path, subprocess
     figures = json.loads((folder / "suite.json").read_text(encoding="utf-8"))
     assert [instance["name"] for instance in figures["instances"]] == [n for n in INSTANCES if n in QUICK_INSTANCES]
     alone, shared = figures["tables"]["alone"]["prices"], figures["tables"]["shared"]["prices"]
-    references = {ORACLE, BEST_TWIN}
+    references = {ORACLE, BEST_GREEDY}
     assert set(alone) == {*CONTENDERS, *references} - {"misspecification-adaptive"}  # no instance here is for it
     assert set(shared) == references | {label for label, contender in CONTENDERS.items() if contender.can_share}
     assert set(alone["uniform"]) == set(QUICK_INSTANCES)
@@ -124,7 +124,7 @@ def test_any_number_of_jobs_gives_the_same(small: Path, tmp_path: Path) -> None:
     two = tmp_path / "two"
     assert suite(*SMALL, "--jobs", "2", folder=two).returncode == 0
     assert rows_in(small) == rows_in(two)
-    assert len(rows_in(small)) == 2 * QUICK_SEEDS * 4  # two selectors, the learners alone and their twins
+    assert len(rows_in(small)) == 2 * QUICK_SEEDS * 4  # two selectors, the learners alone and their greedy experts
 
 
 @pytest.mark.slow
@@ -160,7 +160,7 @@ def test_a_second_selector_uses_the_tapes_of_the_first(tmp_path: Path) -> None:
     assert suite(*first, "uniform", folder=folder).returncode == 0
     run = suite(*first, "ucb1", folder=folder)
     figures = json.loads((folder / "suite.json").read_text(encoding="utf-8"))
-    assert set(figures["tables"]["alone"]["prices"]) == {ORACLE, BEST_TWIN, "uniform", "ucb1"}
+    assert set(figures["tables"]["alone"]["prices"]) == {ORACLE, BEST_GREEDY, "uniform", "ucb1"}
     assert "Written:" in run.stdout
     assert not (folder.parent / "docs").exists()
 

@@ -9,7 +9,7 @@ from equipoise.bounds import Observed
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.streams import CONTEXTS, REWARDS, seek
 from equipoise.lab.rivals import RIVAL_LEARNERS, RIVAL_SELECTORS
-from equipoise.lab.suite.cells import way_of
+from equipoise.lab.suite.cells import learning_mode_of
 from equipoise.lab.suite.contenders import CONTENDERS
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.lab.suite.late import LateLearner, LatePortfolio, run_late
@@ -75,16 +75,16 @@ def test_sharing_needs_a_learner_that_gains_by_it() -> None:
 
 
 def test_agreement_is_not_asked_of_continuous_actions() -> None:
-    assert way_of("ball", 20, "counterfactual-balancing", False) is None
-    assert way_of("ball", 20, "counterfactual-balancing", True) is not None
+    assert learning_mode_of("ball", 20, "counterfactual-balancing", False) is None
+    assert learning_mode_of("ball", 20, "counterfactual-balancing", True) is not None
 
 
 def test_rivals_take_no_part_where_a_portfolio_is_needed() -> None:
     rounds = INSTANCES["late-rewards"].rounds
     for label, contender in CONTENDERS.items():
         if contender.selector in RIVAL_SELECTORS or contender.selector in RIVAL_LEARNERS:
-            assert way_of("late-rewards", rounds, label, False) is None
-    assert way_of("late-rewards", rounds, "ucb1", False) is not None
+            assert learning_mode_of("late-rewards", rounds, label, False) is None
+    assert learning_mode_of("late-rewards", rounds, "ucb1", False) is not None
 
 
 def test_the_leaderboard_is_over_the_bandits_of_the_earlier_suite() -> None:
@@ -105,7 +105,7 @@ def test_a_poor_start_lasts_for_exactly_its_plays(k: int) -> None:
         learner.learn(context, action, problem.respond(context, action, rng))
     assert min(gaps[:k]) == max(gaps[:k]) == pytest.approx(0.9)
     assert max(gaps[k:]) == 0.0
-    assert "greedy" not in provides(learner)  # a twin would be good at once
+    assert "greedy" not in provides(learner)  # a greedy expert would be good at once
 
 
 def test_laws_change_when_the_instance_says() -> None:
@@ -128,7 +128,7 @@ def test_laws_change_when_the_instance_says() -> None:
 def test_late_runs_deliver_each_reward_when_it_is_due() -> None:
     """A learner that writes down what it is taught: the reward of round t comes before round t + 1 + delay, or never;
     without delays a run has the curves of one in which rewards come at once."""
-    setup, rounds, lessons, now = INSTANCES["late-rewards"].set_up(3, 60), 60, [], [0]
+    setup, rounds, updates, now = INSTANCES["late-rewards"].set_up(3, 60), 60, [], [0]
     assert setup.delays is not None
 
     class Scribe:
@@ -137,13 +137,13 @@ def test_late_runs_deliver_each_reward_when_it_is_due() -> None:
             return Proposal(0)
 
         def learn(self, context: object, action: int, reward: float) -> None:
-            lessons.append(now[0])
+            updates.append(now[0])
 
     delays = np.array([0.0, 5.0, np.inf, 2.0] * 15)
     marks = np.array([rounds])
     run_late(setup.problem, LateLearner(Scribe()), marks, 3, delays)  # type: ignore[arg-type]
     due = [t + 1 + delay for t, delay in enumerate(delays, 1) if t + 1 + delay <= rounds]
-    assert lessons == [int(t) - 1 for t in sorted(due)]
+    assert updates == [int(t) - 1 for t in sorted(due)]
 
     prompt = [
         run_late(own.problem, LatePortfolio(own.learners, UCB1(4), 3, False), marks, 3, np.zeros(rounds))[0].regret
@@ -165,7 +165,7 @@ def test_delays_are_as_drawn() -> None:
 
 
 @pytest.mark.compiled
-def test_a_twin_alone_plays_what_its_learner_believes_best() -> None:
+def test_a_greedy_expert_alone_plays_what_its_learner_believes_best() -> None:
     """Compiled or not, and as in a plain loop."""
     setup, rounds = INSTANCES["ucb-width-noisy"].set_up(5, 200), 200
     marks = np.array([rounds])

@@ -10,7 +10,7 @@ import pytest
 
 from equipoise.lab.rivals import RIVAL_LEARNERS, RIVAL_SELECTORS
 from equipoise.lab.runs.summary import price_floor
-from equipoise.lab.suite.contenders import BEST_TWIN, CONTENDERS, ORACLE
+from equipoise.lab.suite.contenders import BEST_GREEDY, CONTENDERS, ORACLE
 from equipoise.lab.suite.leaderboard import N_DRAWS, Scores, leaderboard, price, restricted, with_references
 from equipoise.lab.suite.suite import ResultLog
 from equipoise.learner import Proposal
@@ -104,16 +104,16 @@ def test_the_ratio_is_paired_by_seed() -> None:
 
 
 def test_the_oracle_brackets_but_does_not_lead() -> None:
-    """Nor does the best twin, which is the best on average of those that there are."""
+    """Nor does the best greedy expert, which is the best on average of those that there are."""
     scores = synthetic_scores()
-    twins = {"a": scores.learners["a"] / 5}
-    twins["a"][:, np.argmin(twins["a"].mean(axis=0))] = np.nan  # this learner has none
-    found = with_references(scores, twins)
-    least = np.nanmin(twins["a"].mean(axis=0))
-    assert found.selectors[BEST_TWIN]["a"].mean() == pytest.approx(least)
-    assert set(found.selectors[BEST_TWIN]) == {"a"}
+    greedy = {"a": scores.learners["a"] / 5}
+    greedy["a"][:, np.argmin(greedy["a"].mean(axis=0))] = np.nan  # this learner has none
+    found = with_references(scores, greedy)
+    least = np.nanmin(greedy["a"].mean(axis=0))
+    assert found.selectors[BEST_GREEDY]["a"].mean() == pytest.approx(least)
+    assert set(found.selectors[BEST_GREEDY]) == {"a"}
     places = leaderboard(found)
-    assert {places[0].label, places[1].label} == {ORACLE, BEST_TWIN}
+    assert {places[0].label, places[1].label} == {ORACLE, BEST_GREEDY}
     assert places[0].price.value <= 1.0
     assert max(places[0].ratio.value, places[1].ratio.value) < 1.0
     assert min(place.ratio.value for place in places[2:]) == 1.0

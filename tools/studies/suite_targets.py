@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 DEFAULT = Path("results") / "suite"
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "choose-a-selector.md"
 COUNTERFACTUAL, REALIZED = "counterfactual-balancing", "realized-balancing"
-REFERENCES = ("oracle", "best-twin")
+REFERENCES = ("oracle", "best-greedy")
 SHARED, OWN = "shared", "alone"
 SWAP_LIMIT = 1.5 * 127  # RealizedBalancing lost 127 after the swap when this was first measured
 TRAP = "exploration-trap"  # under agreed teaching the named exception to "nobody is twice as good"

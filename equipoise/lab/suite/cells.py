@@ -3,7 +3,7 @@
 A selector that tapes allow is run on the tapes of an instance and seed, all such selectors in one go; the tapes are
 kept on disk. Shared data, importance weights, stored policies, questions to every learner and laws that change need a
 joint run, one selector on one instance for all seeds in one go; late rewards need a portfolio. A learner that selects a
-model inside itself plays alone in their place. The rows of all learners alone and of all greedy twins alone are
+model inside itself plays alone in their place. The rows of all learners alone and of all greedy experts alone are
 references.
 """
 
@@ -37,8 +37,8 @@ from equipoise.simulation.tapes import Tapes, load_tapes, run_alone, save_tapes,
 from equipoise.storage.files import digest
 from equipoise.types import Config as Row
 
-# These stand for a selector's label in the rows of all learners alone, and of the greedy twin of each.
-LEARNERS, TWINS = "learners", "twins"
+# These stand for a selector's label in the rows of all learners alone, and of the greedy expert of each.
+LEARNERS, GREEDY = "learners", "greedy"
 TAPES, JOINT, ALONE, IN_PORTFOLIO = "tapes", "joint", "alone", "portfolio"  # ways to run
 MAX_INTERPRETED_ROUNDS = 5_000  # of runs that cannot be compiled
 
@@ -65,7 +65,7 @@ def _first_seed(instance: str, rounds: int) -> InstanceSetup:
 
 
 @cache
-def way_of(instance: str, rounds: int, label: str, shared: bool) -> str | None:
+def learning_mode_of(instance: str, rounds: int, label: str, shared: bool) -> str | None:
     """How a contender runs on an instance; None if it is not compatible with it."""
     setup, contender = _first_seed(instance, rounds), CONTENDERS[label]
     if shared and not (setup.can_share and contender.can_share):
@@ -88,15 +88,15 @@ def way_of(instance: str, rounds: int, label: str, shared: bool) -> str | None:
     return JOINT if can_compile(setup.problem, selector, *setup.learners) or affordable else None
 
 
-def way_of_learners(instance: str, rounds: int) -> str:
+def learning_mode_of_learners(instance: str, rounds: int) -> str:
     """How the learners of an instance run alone."""
     setup = _first_seed(instance, rounds)
     return IN_PORTFOLIO if setup.delays is not None else TAPES if setup.problem.iid else ALONE
 
 
 @cache
-def has_twins(instance: str, rounds: int) -> bool:
-    """Whether greedy twins of its learners are run alone: of learners that tell their greedy action."""
+def has_greedy(instance: str, rounds: int) -> bool:
+    """Whether greedy experts of its learners are run alone: of learners that tell their greedy action."""
     setup = _first_seed(instance, rounds)
     return setup.delays is None and any("greedy" in provides(learner) for learner in setup.learners)
 
@@ -115,7 +115,7 @@ def _basis(instance: str, rounds: int, label: str, shared: bool) -> str:
     if contender and not contender.whole:
         parts.append(contender.selector_for(setup, rounds, shared))
         joint = {JOINT: "equipoise.simulation.joint", IN_PORTFOLIO: "equipoise.lab.suite.late"}
-        modules |= {joint[way] for way in [way_of(instance, rounds, label, shared)] if way in joint}
+        modules |= {joint[way] for way in [learning_mode_of(instance, rounds, label, shared)] if way in joint}
     modules |= {type(part).__module__ for part in parts}
     configs = [{"class": type(part).__name__, **part.config()} for part in parts]
     about = {"version": __version__, "code": code_digest(modules), "rounds": rounds, "instance": instance}
@@ -157,19 +157,19 @@ def _perform_on_tapes(task: Task, seed: int, tape_folder: Path) -> Iterator[Row]
 
 
 def _perform_solos(task: Task, label: str, seed: int) -> Row:
-    """Every learner alone, or the greedy twin of every learner; each on a problem of its own, which may change."""
+    """Every learner alone, or the greedy expert of every learner; each on a problem of its own, which may change."""
     instance, total = INSTANCES[task.instance], 0.0
     regrets: list[float | None] = []
     for i in range(len(_first_seed(task.instance, task.rounds).learners)):
         setup = instance.set_up(seed, task.rounds)
         problem, learner, marks = setup.problem, setup.learners[i], instance.marks(task.rounds)
-        if label == TWINS and "greedy" not in provides(learner):
+        if label == GREEDY and "greedy" not in provides(learner):
             regrets.append(None)
             continue
         if setup.delays is not None:
             run, seconds = run_late(problem, LateLearner(learner), marks, seed, setup.delays)
         else:
-            run, seconds = run_alone(problem, learner, marks, seed, lane=i, greedy=label == TWINS)
+            run, seconds = run_alone(problem, learner, marks, seed, lane=i, greedy=label == GREEDY)
         regrets.append(float(run.regret[-1]))
         total += seconds
     return {**_about(task, label, seed), "regrets": regrets, "seconds": total}
@@ -177,7 +177,7 @@ def _perform_solos(task: Task, label: str, seed: int) -> Row:
 
 def _run(task: Task, seed: int) -> Row:
     (label,) = task.labels
-    if label in (LEARNERS, TWINS):
+    if label in (LEARNERS, GREEDY):
         return _perform_solos(task, label, seed)
     instance, contender = INSTANCES[task.instance], CONTENDERS[label]
     setup, marks = instance.set_up(seed, task.rounds), instance.marks(task.rounds)
@@ -229,8 +229,8 @@ def plan(
         def missing(label: str, shared: bool, name: str = name, length: int = length) -> list[int]:
             return [seed for seed in seeds if key_of(name, length, label, shared, seed) not in known]
 
-        ways = {label: way_of(name, length, label, False) for label in labels}
-        learners = way_of_learners(name, length)
+        ways = {label: learning_mode_of(name, length, label, False) for label in labels}
+        learners = learning_mode_of_learners(name, length)
         taped = [label for label, way in ways.items() if way == TAPES]
         taped += [LEARNERS] if learners == TAPES else []  # last: they play on beyond the tapes
         lacking = {label: set(missing(label, False)) for label in taped}
@@ -239,13 +239,13 @@ def plan(
             if wanted:
                 tasks.append(Task(name, length, (seed,), wanted, shared=False, way=TAPES))
         references = [] if learners == TAPES else [(LEARNERS, learners)]
-        references += [(TWINS, ALONE)] if has_twins(name, length) else []
+        references += [(GREEDY, ALONE)] if has_greedy(name, length) else []
         for label, way in references:
             if left := missing(label, False):
                 tasks.append(Task(name, length, tuple(left), (label,), shared=False, way=way))
         for shared in (False, True):
             for label in labels:
-                way_or_none = way_of(name, length, label, shared)
+                way_or_none = learning_mode_of(name, length, label, shared)
                 if way_or_none not in (None, TAPES) and (left := missing(label, shared)):
                     tasks.append(Task(name, length, tuple(left), (label,), shared, way_or_none))
     return tasks

@@ -26,9 +26,9 @@ from equipoise.types import Config
 
 DELTA = 0.05
 CLASSES: dict[str, Callable[..., Selector]] = {**SELECTORS, **RIVAL_SELECTORS}
-# References, taken from the learners' own curves: the best learner alone, and the best greedy twin alone.
-ORACLE, BEST_TWIN = "oracle", "best-twin"
-REFERENCES = (ORACLE, BEST_TWIN)
+# References, taken from the learners' own curves: the best learner alone, and the best greedy expert alone.
+ORACLE, BEST_GREEDY = "oracle", "best-greedy"
+REFERENCES = (ORACLE, BEST_GREEDY)
 # Of the name of a class, one seed of an instance and the rounds.
 Builder: TypeAlias = Callable[[str, InstanceSetup, int], Selector]
 LearnerBuilder: TypeAlias = Callable[[InstanceSetup, int], Learner]
@@ -180,7 +180,7 @@ _ALL = (
     ),
     Contender(
         "CounterfactualBalancing",
-        "agreed teaching where it is sound, greedy twins, all settings by default",
+        "agreed teaching where it is sound, greedy experts, all settings by default",
         _counterfactual,
         ANY,
         build_shared=_counterfactual_shared,

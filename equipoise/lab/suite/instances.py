@@ -38,7 +38,7 @@ CONSTANT_EXPONENT = 1e-6  # n^s with this s stays below 1.0001 in all runs
 
 
 class PoorStart(Scheduled):
-    """A learner whose first plays are poor and which does not tell what it believes best, so that it has no twin."""
+    """A learner whose first plays are poor and which does not tell its greedy action: it has no greedy expert."""
 
     provides = Scheduled.provides - {"greedy"}
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from equipoise.lab.suite.contenders import BEST_TWIN, ORACLE, REFERENCES
+from equipoise.lab.suite.contenders import BEST_GREEDY, ORACLE, REFERENCES
 
 Array = NDArray[np.float64]
 N_DRAWS = 4000
@@ -65,18 +65,18 @@ def _denominator(learners: Array, min_regret: float) -> float:
     return max(float(learners.mean(axis=0).min()), min_regret)
 
 
-def with_references(scores: Scores, twins: Mapping[str, Array]) -> Scores:
-    """The scores with rows for those who know which learner, or which greedy twin, is best on average.
+def with_references(scores: Scores, greedy: Mapping[str, Array]) -> Scores:
+    """The scores with rows for those who know which learner, or which greedy expert, is best on average.
 
-    `twins` has the regrets of all twins alone by instance, nan for a learner without one.
+    `greedy` has the regrets of all greedy experts alone by instance, nan for a learner without one.
     """
 
     def best(regrets: Array) -> Array:
         return regrets[:, np.nanargmin(regrets.mean(axis=0))]
 
     known = {name: best(regrets) for name, regrets in scores.learners.items()}
-    greedy = {name: best(twins[name]) for name in scores.learners if name in twins}
-    rows = {ORACLE: known, **({BEST_TWIN: greedy} if greedy else {})}
+    best_greedy = {name: best(greedy[name]) for name in scores.learners if name in greedy}
+    rows = {ORACLE: known, **({BEST_GREEDY: best_greedy} if best_greedy else {})}
     return scores._replace(selectors={**rows, **scores.selectors})
 
 

@@ -85,7 +85,7 @@ def suite_figure(outcome: Outcome) -> Figure:
     caption = (
         "Price of selection: mean regret of the selector, divided by that of the best learner alone, over "
         f"{outcome.n_seeds} seeds. Lower is better: white is 1, blue cells are below, darker red cells are higher. The "
-        "oracle knows the best learner; the best twin is the best of the learners when they play without exploring. "
+        "oracle knows the best learner; best-greedy is the best of the learners when they play without exploring. "
         "◆ a regret bound is proved. Blank where a selector is not compatible with an instance; its mean is then in "
         "parentheses, and its rank is by the instances it shares with the leader."
     )

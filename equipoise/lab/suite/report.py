@@ -147,7 +147,7 @@ def explanations(outcome: Outcome) -> list[str]:
         f"rounds at which that bound is below w T, which no regret exceeds, with {N_LEARNERS} learners, δ = 0.05, "
         "rewards like fair coins, one learner with regret at most w √n and bounds of the others that are false; before "
         "it, the proof says nothing. Unknown where no constants are published or the bound depends on the data.",
-        "Reference rows: the oracle knows which learner is best and plays it alone, the best twin is the learner that "
+        "Reference rows: the oracle knows which learner is best and plays it alone, best-greedy is the learner that "
         "loses least when it plays only what it believes best, without exploring.",
         f"Tuning half: the instances on which selectors may have been tuned, with seeds below {TUNING_SEEDS:,}. Report "
         "half: the other instances; some constants of counterfactual-balancing were chosen with instances of it too, "

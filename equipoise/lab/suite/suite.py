@@ -22,7 +22,7 @@ from equipoise.errors import EquipoiseError, UnknownName
 from equipoise.lab.executor import Jobs, Report, checked_jobs, run_tasks, silent
 from equipoise.lab.experiment import chosen_labels, reward_width
 from equipoise.lab.runs.summary import price_floor
-from equipoise.lab.suite.cells import LEARNERS, TWINS, has_twins, key_of, perform, plan, way_of
+from equipoise.lab.suite.cells import GREEDY, LEARNERS, has_greedy, key_of, learning_mode_of, perform, plan
 from equipoise.lab.suite.contenders import CONTENDERS
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.lab.suite.leaderboard import Scores, with_references
@@ -90,7 +90,7 @@ class Outcome:
     rounds: Mapping[str, int]  # by instance
     seeds: range
     learners: Mapping[str, tuple[str, ...]]  # their names by instance
-    twins: Mapping[str, Array]  # by instance: (seeds, learners) regrets of greedy twins alone, nan where there is none
+    greedy: Mapping[str, Array]  # by instance: (seeds, learners) regrets of greedy experts alone, nan where none
     scores: Mapping[str, Scores]  # by table
     rows: Mapping[str, Mapping[tuple[str, str], list[Row]]]  # by table, then by label and instance: one row per seed
 
@@ -175,10 +175,10 @@ def _gather(names: Sequence[str], rounds: Mapping[str, int], seeds: range, log: 
         return [log.rows[key] for key in keys if key in log.rows]
 
     alone = {name: np.array([row["regrets"] for row in rows_of(name, LEARNERS, False)]) for name in names}
-    twins = {
-        name: np.array([row["regrets"] for row in rows_of(name, TWINS, False)], float)
+    greedy = {
+        name: np.array([row["regrets"] for row in rows_of(name, GREEDY, False)], float)
         for name in names
-        if has_twins(name, rounds[name])
+        if has_greedy(name, rounds[name])
     }
     setups = {name: INSTANCES[name].set_up(0, rounds[name]) for name in names}
     scores: dict[str, Scores] = {}
@@ -189,7 +189,7 @@ def _gather(names: Sequence[str], rounds: Mapping[str, int], seeds: range, log: 
         selectors: dict[str, dict[str, Array]] = {}
         gathered[table] = {}
         for label in CONTENDERS:
-            compatible = [name for name in within if way_of(name, rounds[name], label, shared)]
+            compatible = [name for name in within if learning_mode_of(name, rounds[name], label, shared)]
             found = {name: rows_of(name, label, shared) for name in compatible}
             if found and all(len(rows) == len(seeds) for rows in found.values()):
                 selectors[label] = {
@@ -198,6 +198,6 @@ def _gather(names: Sequence[str], rounds: Mapping[str, int], seeds: range, log: 
                 gathered[table] |= {(label, name): rows for name, rows in found.items()}
         floors = {name: price_floor(rounds[name], reward_width(setups[name].problem)) for name in within}
         if within:
-            scores[table] = with_references(Scores({name: alone[name] for name in within}, selectors, floors), twins)
+            scores[table] = with_references(Scores({name: alone[name] for name in within}, selectors, floors), greedy)
     learners = {name: tuple(learner.name for learner in setups[name].learners) for name in names}
-    return Outcome(tuple(names), rounds, seeds, learners, twins, scores, gathered)
+    return Outcome(tuple(names), rounds, seeds, learners, greedy, scores, gathered)

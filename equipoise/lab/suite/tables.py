@@ -197,15 +197,15 @@ def lower_rivals(outcome: Outcome, table: str, factor: float = FACTOR) -> list[L
 
 
 def instances(outcome: Outcome) -> Table:
-    """What each instance tests, and the regrets of its best learner and of its best greedy twin alone."""
-    head = ("instance", "group", "half", "rounds", "learners", "best alone", "best twin alone", "what it tests")
+    """What each instance tests, and the regrets of its best learner and of its best greedy expert alone."""
+    head = ("instance", "group", "half", "rounds", "learners", "best alone", "best greedy alone", "what it tests")
     rows = []
     for name in outcome.instances:
         means = outcome.scores["alone"].learners[name].mean(axis=0)
         best = outcome.learners[name][int(means.argmin())]
-        instance, twins = INSTANCES[name], outcome.twins.get(name)
-        twin = "" if twins is None else f"{np.nanmin(twins.mean(axis=0)):,.0f}"
-        sizes = [f"{outcome.rounds[name]:,}", str(len(means)), f"{best}: {means.min():,.0f}", twin]
+        instance, greedy = INSTANCES[name], outcome.greedy.get(name)
+        best_greedy = "" if greedy is None else f"{np.nanmin(greedy.mean(axis=0)):,.0f}"
+        sizes = [f"{outcome.rounds[name]:,}", str(len(means)), f"{best}: {means.min():,.0f}", best_greedy]
         rows.append([name, instance.group, instance.half, *sizes, instance.tests])
     return Table(head, rows, left=(0, 1, 2, 5, 7))
 
