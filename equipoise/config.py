@@ -64,8 +64,8 @@ class PortfolioConfig:
     def portfolio(self, which: Sequence[int] | None = None) -> Portfolio:
         """A new portfolio, of the learners with these indices only if `which` is given."""
         indices = range(self.n_learners) if which is None else which
-        everybody = self.learners()
-        learners = [everybody[i] for i in indices]
+        all_learners = self.learners()
+        learners = [all_learners[i] for i in indices]
         tables = [self.learner_tables[i] for i in indices]
         selector, follows = _make_selector(self.selector, tables, learners, self.settings)
         return Portfolio.with_settings(learners, selector, self.settings, selector_follows=follows)

@@ -134,16 +134,16 @@ class Reference:
             phi[e] = max(self.floor * unit * math.sqrt(counts[e]), visible[e])
         admitted = [value <= self.slack * min(phi) for value in phi]
         most = max(n for n, ok in zip(counts, admitted, strict=True) if ok)
-        neglected = []
+        under_sampled = []
         for e, (learner, greedy) in enumerate(self.experts):
             if e in active and not greedy and counts[e] < most:
                 head_start = 60 if (learner, True) in self.experts else 150
                 early = self.learning[learner] != "all" and counts[e] < min(head_start, most / 4)
                 margin = 0.0 if early else 200 * counts[e] / math.sqrt(most)
                 if visible[e] <= self.width * (self.tolerance * math.sqrt(counts[e]) - margin):
-                    neglected.append(e)
-        if neglected:
-            fewest = min(neglected, key=lambda e: (counts[e], e))
+                    under_sampled.append(e)
+        if under_sampled:
+            fewest = min(under_sampled, key=lambda e: (counts[e], e))
             return [float(e == fewest) for e in range(self.n)]
         tables = self.tables()
         t, weights = sum(counts), np.zeros(self.n)

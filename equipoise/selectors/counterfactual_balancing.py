@@ -69,7 +69,7 @@ from equipoise.selectors.realized_balancing import (
     arrive,
     fallen,
     floor_setting,
-    is_neglected,
+    is_under_sampled,
     lower_bound,
     realized_regrets,
     slack_setting,
@@ -77,7 +77,7 @@ from equipoise.selectors.realized_balancing import (
 from equipoise.settings import configurable, describe, optional, setting
 from equipoise.settings.checks import boolean, count, positive
 
-MARGIN = 200.0  # B: by how much, times w / sqrt(plays of the most played expert), a neglected learner may exceed LB
+MARGIN = 200.0  # B: an under-sampled learner may exceed LB by this times w / sqrt(plays of the most played expert)
 GREEDY_HEAD_START = 60.0  # replaces HEAD_START for learners with a greedy expert
 SHARED_MIXING = 0.25  # mixed in, over t, for experts that learn from all rounds, as 1 for others
 MAX_COMPARED = 20  # above this number of experts each is compared with the leading one only
@@ -104,7 +104,7 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 
 @kernel
 def only_expert(params: Params, state: State) -> int:
-    """An unplayed or neglected expert; if there is none, -1, and the probabilities of the round are computed."""
+    """An unplayed or under-sampled expert; if there is none, -1, and the probabilities of the round are computed."""
     accounts, width = state.evidence.accounts, params.evidence.width
     n_rounds, n_resolved, spread, n_active, mixing = 0, 0, 0.0, 0, 0.0
     experts = state.credit.experts
@@ -136,9 +136,9 @@ def only_expert(params: Params, state: State) -> int:
                 most_plays = account.plays
         else:
             expert.probability = 0.0
-    neglected = neglected_learner(params, state, most_plays, best_lower)
-    if neglected >= 0:
-        return neglected
+    under_sampled = under_sampled_learner(params, state, most_plays, best_lower)
+    if under_sampled >= 0:
+        return under_sampled
     for expert in experts:
         expert.probability /= admitted
     return -1
@@ -154,20 +154,20 @@ def unchanged_rounds(state: State, deviation: float) -> float:
 
 
 @kernel
-def neglected_learner(params: Params, state: State, most_plays: int, best_lower: float) -> int:
-    """The neglected learner with the fewest plays, -1 if there is none; an admitted expert has `most_plays`.
+def under_sampled_learner(params: Params, state: State, most_plays: int, best_lower: float) -> int:
+    """The under-sampled learner with the fewest plays, -1 if there is none; an admitted expert has `most_plays`.
 
     A learner that learns from all rounds needs no head start, and one with a greedy expert a shorter one: what it has
-    learned shows in the greedy expert, which has no regret bound to rest on and is never neglected.
+    learned shows in the greedy expert, which has no regret bound to rest on and is never under-sampled.
     """
     accounts, experts, chosen, fewest_plays = state.evidence.accounts, state.credit.experts, -1, most_plays
     for e, (account, expert) in enumerate(zip(accounts, experts)):  # noqa: B905  compiled code knows no `strict`
         if account.plays < fewest_plays and not expert.greedy and account.active:
             head_start = 0.0 if expert.learning == ALL else params.head_start
-            neglected = is_neglected(params, account, most_plays, best_lower, head_start)
-            if neglected and head_start > GREEDY_HEAD_START and expert.has_greedy:
-                neglected = is_neglected(params, account, most_plays, best_lower, GREEDY_HEAD_START)
-            if neglected:
+            under_sampled = is_under_sampled(params, account, most_plays, best_lower, head_start)
+            if under_sampled and head_start > GREEDY_HEAD_START and expert.has_greedy:
+                under_sampled = is_under_sampled(params, account, most_plays, best_lower, GREEDY_HEAD_START)
+            if under_sampled:
                 chosen, fewest_plays = e, account.plays
     return chosen
 

@@ -4,7 +4,7 @@ LB, the highest lower confidence bound on a mean reward that any learner has, is
 n_i LB - U_i is regret that the rewards of learner i show. The realized regret of a learner is max(floor u sqrt(n_i),
 n_i LB - U_i), where u measures the observed variation of rewards. A learner is admitted if its realized regret is at
 most `slack` times the smallest one. Among the admitted learners, the one with the highest index is due: its mean
-reward, extrapolated by its trend, plus an exploration term. It plays unless another learner is neglected: one whose
+reward, extrapolated by its trend, plus an exploration term. It plays unless another learner is under-sampled: one whose
 rewards do not rule out, in units of the reward range, that it is much better than LB. The first and the last rule give
 the guarantee; the index improves the choices that they leave open. Candidate bounds, if given, are tested as in
 Algorithm 1.
@@ -49,7 +49,7 @@ from equipoise.settings.checks import count, non_negative, positive, real
 from equipoise.types import Config
 
 MIN_UNIT = 0.2  # as a fraction of the reward width: the proof needs u > 0
-TOLERANCE = 4.5  # a learner may show this much regret, times w sqrt(n), and still be neglected
+TOLERANCE = 4.5  # a learner may show this much regret, times w sqrt(n), and still be under-sampled
 NEGLECT = 80.0  # by how much, times w / sqrt(plays of the learner that is due), it could be better than LB
 HEAD_START = 150.0  # by default: up to this number of plays that margin is 0 ...
 HEAD_START_SHARE = 0.25  # ... for learners with less than this share of the plays of the one that is due
@@ -84,7 +84,7 @@ class State(NamedTuple):
 
 @kernel
 def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int, float]:
-    """The admitted learner with the highest index (ties: fewer plays, then lower position), or a neglected one.
+    """The admitted learner with the highest index (ties: fewer plays, then lower position), or an under-sampled one.
 
     The mean in the index counts as the highest possible reward before the first reward has arrived.
     If a learner with a higher index is not admitted only because rewards of it that have arrived do not count yet, the
@@ -135,7 +135,7 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
                 due, highest, fewest_plays = i, index, plays
     if regrets[due] > limit:
         due = least
-    return most_neglected(params, accounts, due, best_lower), 1.0
+    return most_under_sampled(params, accounts, due, best_lower), 1.0
 
 
 @kernel
@@ -177,19 +177,19 @@ def lower_bound(params: Params, accounts: list[Account]) -> float:
 
 
 @kernel
-def most_neglected(params: Params, accounts: list[Account], due: int, best_lower: float) -> int:
-    """The neglected learner with the fewest plays; if there is none, the learner that is due."""
+def most_under_sampled(params: Params, accounts: list[Account], due: int, best_lower: float) -> int:
+    """The under-sampled learner with the fewest plays; if there is none, the learner that is due."""
     due_plays, head_start = accounts[due].plays, params.head_start
     chosen, fewest_plays = due, due_plays
     for j, account in enumerate(accounts):
         fewer = account.plays < fewest_plays and account.active
-        if fewer and is_neglected(params, account, due_plays, best_lower, head_start):
+        if fewer and is_under_sampled(params, account, due_plays, best_lower, head_start):
             chosen, fewest_plays = j, account.plays
     return chosen
 
 
 @kernel
-def is_neglected(params: Params, account: Account, due_plays: int, best_lower: float, head_start: float) -> bool:
+def is_under_sampled(params: Params, account: Account, due_plays: int, best_lower: float, head_start: float) -> bool:
     """Whether an account does not rule out that it is better than LB, by a margin once it has had its head start."""
     plays = account.plays
     tolerated = params.tolerance * sqrt(plays)

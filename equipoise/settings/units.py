@@ -93,10 +93,10 @@ class Units:
         configured = self._with_units(adopted)
         if all(getattr(configured, name) == getattr(self, name) for name in self._unstated):
             return None
-        self._check_untaught(adopted)
+        self._check_no_updates(adopted)
         return configured
 
-    def _check_untaught(self: Any, adopted: Mapping[str, Any]) -> None:
+    def _check_no_updates(self: Any, adopted: Mapping[str, Any]) -> None:
         if not equal_data(self.state(), self._with_units(self._adopted).state()):
             raise self._refusal(
                 f"{self._label()} has learned from rewards in other units, but the portfolio says {dict(adopted)}: "

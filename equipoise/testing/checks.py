@@ -169,7 +169,7 @@ def hand_over(state: Mapping[str, object], successor: Saves) -> None:
         array[...] = 0
 
 
-def misfits(state: State) -> Iterator[tuple[str, State]]:
+def incompatibilities(state: State) -> Iterator[tuple[str, State]]:
     """States that lack an entry, or have one of another shape, with what is wrong with them."""
     for name, array in state.items():
         yield f"a state without {name!r}", {key: value for key, value in state.items() if key != name}

@@ -278,8 +278,8 @@ def states_that_do_not_fit_are_refused(subject: Subject) -> None:
     play(subject, learner)
     play(subject, other, N_ROUNDS, 2 * N_ROUNDS)
     before = saved(learner)
-    for what, misfit in checks.misfits(saved(other)):
-        require_error(partial(learner.restore, misfit), what)
+    for what, incompatible in checks.incompatibilities(saved(other)):
+        require_error(partial(learner.restore, incompatible), what)
     require_same_state(subject, before, learner, "after refusing states")
 
 

@@ -261,8 +261,8 @@ def states_that_do_not_fit_are_refused_and_change_nothing(subject: Subject) -> N
     state, other = saved(pending_run(subject)), subject.make()
     play(subject, other)
     before = saved(other)
-    for what, misfit in checks.misfits(state):
-        require_error(partial(other.restore, misfit), what)
+    for what, incompatible in checks.incompatibilities(state):
+        require_error(partial(other.restore, incompatible), what)
         require_same_arrays(before, other.state(), f"after refusing {what}")
 
 

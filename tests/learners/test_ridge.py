@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from equipoise.kernels.marks import NATIVE
 from equipoise.learners._core import ridge as ridge_module
 from equipoise.learners._core.ridge import (
-    FEW,
+    MAX_LOOPED_ROWS,
     Ellipsoid,
     Ridge,
     ellipsoid_radius,
@@ -126,7 +126,7 @@ def test_ties_of_optimism_go_to_the_first(choose) -> None:
     assert choose(np.array([0.0, 1.0, 0.5, 1.0]), np.array([0.0, 0.0, 0.25, 0.0]), 1.0) == (1, 1)
 
 
-@pytest.mark.parametrize("n_rows", [1, 2, FEW, FEW + 1, 4 * FEW])
+@pytest.mark.parametrize("n_rows", [1, 2, MAX_LOOPED_ROWS, MAX_LOOPED_ROWS + 1, 4 * MAX_LOOPED_ROWS])
 def test_optimism_over_few_rows_and_over_many_is_the_largest_sum(n_rows: int) -> None:
     rng = np.random.default_rng(n_rows)
     for _ in range(200):

@@ -125,7 +125,7 @@ def test_every_probability_is_that_of_the_reference(
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES, ids=range(len(RULES)))
 def test_every_probability_of_a_longer_run_is_that_of_the_reference(rule: dict[str, Any]) -> None:
-    """In few rounds a learner is nearly always neglected; without that part of the rule, experts are drawn."""
+    """In few rounds a learner is nearly always under-sampled; without that part of the rule, experts are drawn."""
     rng = np.random.default_rng(8)
     kinds = rng.choice(sorted(set(KINDS)), 250, p=[0.01, 0.48, 0.45, 0.01, 0.01, 0.04])
     compare_with_reference([(str(kind), int(rng.integers(2**16))) for kind in kinds], rule, neglect=False)

@@ -35,7 +35,7 @@ def renewed(selector: CounterfactualBalancing) -> CounterfactualBalancing:
 def check_history(pool: dict[str, Any], seed: int, rounds: int) -> None:
     """Rewards come late, in any order or never; learners join, leave and cannot always be asked; the selector begins
     again. Before every choice its probabilities are those of its copy from a file, to the last bit. No learner is
-    neglected, which would hide them."""
+    under-sampled, which would hide them."""
     rng, about = np.random.default_rng(seed), dict(pool)
     with mock.patch.multiple(counterfactual_balancing, MAX_COMPARED=about.pop("many", 20), TOLERANCE=-1e6):
         selector = CounterfactualBalancing(**about)

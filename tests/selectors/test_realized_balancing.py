@@ -109,7 +109,7 @@ class Reference:
         return set().union(*(self.instead_of(i, counts, visible) for i in due))
 
     def instead_of(self, due: int, counts: list[int], visible: list[float]) -> set[int]:
-        """The neglected learners with the fewest plays, or `due` itself if there is none."""
+        """The under-sampled learners with the fewest plays, or `due` itself if there is none."""
         n = counts[due]
         surely, possibly = [], []
         for j, own in enumerate(counts):
@@ -280,7 +280,7 @@ NEVER_BARS = 1e9  # a slack that admits everybody
             {"guard": {"neglect": 1e9, "head_start": 0.0}, "optimism": 0.1},
         ),
     ],
-    ids=["radius too narrow", "nobody barred", "radius left out of the claim", "more tolerated", "left neglected"],
+    ids=["radius too narrow", "nobody barred", "radius left out of the claim", "more tolerated", "left under-sampled"],
 )
 def test_the_audit_notices(broken: set[str], name: str, believed: dict[str, float], rule: dict[str, Any]) -> None:
     """Negative controls: a rule other than the one that is believed breaks the inequalities that rest on it."""
@@ -355,7 +355,7 @@ def test_the_first_round_at_which_the_guarantee_says_something() -> None:
 
 
 def test_a_poor_learner_costs_a_bounded_number_of_plays() -> None:
-    """Rewards 1 and 0, without noise: the poor one is neglected until it shows regret 4.5 sqrt(n), that is for about
+    """Rewards 1 and 0, without noise: the poor one is under-sampled until it shows regret 4.5 sqrt(n), for about
     (4.5 / 0.85)^2 = 28 plays, as LB is still below 1 then, and the index asks for few more."""
     selector = RealizedBalancing(2)
     for _ in range(5_000):

@@ -143,7 +143,7 @@ def test_a_policy_is_kept_under_its_number_and_forgotten_with_its_round(cls: Any
     """However many rounds are taken back, newest first, and over saving: the numbers are as before them."""
     selector = cls(3, rounds=200, seed=3)
     run(selector, 5, 40)
-    numbers = [(row.taught, row.kept) for row in selector.kernel_state.policies]
+    numbers = [(row.updates, row.kept) for row in selector.kernel_state.policies]
     if selector.kernel_state.turn[0].learner >= 0:
         selector.choose()
     choices = [selector.choose() for _ in range(4)]
@@ -151,7 +151,7 @@ def test_a_policy_is_kept_under_its_number_and_forgotten_with_its_round(cls: Any
     again.restore(selector.state())
     for choice in reversed(choices):
         again.withdraw(choice)
-    assert [(row.taught, row.kept) for row in again.kernel_state.policies] == numbers
+    assert [(row.updates, row.kept) for row in again.kernel_state.policies] == numbers
 
 
 @pytest.mark.parametrize(("cls", "learners", "options", "left_out"), SUBJECTS)

@@ -8,7 +8,7 @@ accept importance weights.
 
 Reference: Pacchiano, Phan, Abbasi-Yadkori, Rao, Zimmert, Lattimore and Szepesvari (2020), "Model selection in
 contextual stochastic bandit problems", the smoothing transformation.
-Symbols: s taught, number of the sampled policy kept.
+Symbols: s updates, number of the sampled policy kept.
 Departures: one policy of each learner is stored, not all. The s-th policy replaces the stored one with probability 1/s
 (reservoir sampling), so before any second round is seen the stored number is uniform on 1..s. The original draws it
 afresh for every second round; here a policy plays again and again until it is replaced, and the probabilities of the
@@ -43,7 +43,7 @@ from equipoise.selectors.corral import Row, sample
 class Policies:
     """Which policy of one learner is stored."""
 
-    taught: int = 0  # number of first rounds, which is the number of the newest policy
+    updates: int = 0  # number of first rounds, which is the number of the newest policy
     kept: int = 0  # number of the stored policy
     previous: int = 0  # number of the policy that was stored before the newest first round
 
@@ -91,7 +91,7 @@ def stage(params: object, state: State[Row], i: int, probability: float, rng: np
     if in_turn(state):
         end_turn(state)
         return REPLAY
-    kept = rng.random() * (state.policies[i].taught + 1) < 1.0
+    kept = rng.random() * (state.policies[i].updates + 1) < 1.0
     begin_turn(state, i, probability, kept)
     return KEEP if kept else TEACH
 
@@ -104,10 +104,10 @@ def begin_turn(state: State[Row], i: int, probability: float, kept: bool) -> Non
     turn.abandoned_probability = turn.probability
     turn.learner = i
     turn.probability = probability
-    policies.taught += 1
+    policies.updates += 1
     policies.previous = policies.kept
     if kept:
-        policies.kept = policies.taught
+        policies.kept = policies.updates
 
 
 @kernel
@@ -160,5 +160,5 @@ class SmoothedLearners(LearnerAccounts):
                 learner, chance = turn.abandoned, turn.abandoned_probability
                 end_turn(state)
                 turn.learner, turn.probability = learner, chance
-                policies.taught -= 1
+                policies.updates -= 1
                 policies.kept = policies.previous

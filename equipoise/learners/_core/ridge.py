@@ -33,7 +33,7 @@ from equipoise.types import Array, Integers
 
 REFRESH_INTERVAL = 512  # updates after which cached means and norms of a fixed action set are recomputed
 BLAS_FROM = 48  # dimension from which a BLAS matrix product is faster than plain loops in compiled code
-FEW = 12  # rows up to which a plain loop over lists takes less time than five calls of NumPy
+MAX_LOOPED_ROWS = 12  # rows up to which a plain loop over lists takes less time than five calls of NumPy
 
 
 class Scratch(NamedTuple):
@@ -205,7 +205,7 @@ def restart(ridge: Ridge, regularization: float) -> None:
 @kernel
 def most_optimistic(means: Array, squared_norms: Array, radius: float) -> tuple[int, int]:
     """The first row that maximizes mean + radius * norm, and the first that maximizes the mean; all are finite."""
-    if len(means) <= FEW:
+    if len(means) <= MAX_LOOPED_ROWS:
         return _most_optimistic(means.tolist(), squared_norms.tolist(), radius)
     optimistic = np.sqrt(squared_norms)
     optimistic *= radius

@@ -19,7 +19,7 @@ def task_of(selector: Any, choice: Choice) -> Task:
     policies = state.policies[choice.learner]
     if state.turn[0].learner < 0:  # a second round has ended the turn
         return Task(REPLAY, policies.kept)
-    return Task(KEEP if policies.kept == policies.taught else TEACH, policies.taught)
+    return Task(KEEP if policies.kept == policies.updates else TEACH, policies.updates)
 
 
 def odds(selector: Any) -> list[float]:

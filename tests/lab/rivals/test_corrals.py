@@ -121,10 +121,10 @@ def test_the_kept_policy_is_any_of_the_earlier_ones_with_equal_probability() -> 
         selector = StochasticCorral(2, rounds=100, seed=seed)
         for _ in range(15):
             first, second = selector.choose(), selector.choose()
-        taught, number = selector.kernel_state.policies[first.learner].taught, task_of(selector, second).policy
-        assert 1 <= number <= taught
-        spread.append((number - rng.random()) / taught)
-        newest.append((taught - rng.random()) / taught)
+        updates, number = selector.kernel_state.policies[first.learner].updates, task_of(selector, second).policy
+        assert 1 <= number <= updates
+        spread.append((number - rng.random()) / updates)
+        newest.append((updates - rng.random()) / updates)
     assert chisquare(np.histogram(spread, 10, (0.0, 1.0))[0]).pvalue > 1e-6
     assert chisquare(np.histogram(newest, 10, (0.0, 1.0))[0]).pvalue < 1e-6
 
@@ -136,12 +136,12 @@ def test_a_policy_is_kept_about_ln_s_times() -> None:
     kept = 0
     for seed in range(500):
         selector = StochasticCorral(2, rounds=100, seed=seed)
-        taught = 0
-        while taught < 13:
+        updates = 0
+        while updates < 13:
             choice = selector.choose()
             task = task_of(selector, choice).kind
             if choice.learner == 0 and task != REPLAY:
-                taught += 1
+                updates += 1
                 kept += task == KEEP
     assert kept / 500 == pytest.approx(sum(1 / s for s in range(1, 14)), abs=0.5)
 

@@ -17,17 +17,17 @@ def total_reward(seed: int, fresh: bool) -> float:
     rounds of learner 1 plays the policy that the selector stored, or, as in the publication, one drawn afresh."""
     selector, rng = StochasticCorral(2, rounds=ROUNDS, seed=seed, eta=2.0), np.random.default_rng([7, seed])
     pays = (rng.random(ROUNDS + 1) < 0.5).astype(float)
-    total, taught = 0.0, 0
+    total, updates = 0.0, 0
     for _ in range(ROUNDS):
         choice = selector.choose()
         task = task_of(selector, choice)
         if choice.learner == 0:
             reward = 0.5
         elif task.kind != REPLAY:
-            taught += 1
-            reward = float(pays[taught])
+            updates += 1
+            reward = float(pays[updates])
         else:
-            reward = float(pays[rng.integers(1, taught + 1) if fresh else task.policy])
+            reward = float(pays[rng.integers(1, updates + 1) if fresh else task.policy])
         selector.credit(choice, reward)
         total += reward
     return total
