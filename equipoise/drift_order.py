@@ -1,9 +1,9 @@
 """The order of two experts that learn nothing, over windows of rounds; `equipoise.portfolio.drift` has the alarms.
 
 By lemma 2 of docs/counterfactual-balancing.md the sum of Y over a window, minus its radius, bounds from below by how
-much the proposals of j were worth more than those of k, also under drift. Windows begin where the sums stand at a look.
+much the proposals of j were worth more than those of k, also under drift. Windows begin at the sums of a check.
 While rewards come at once these are the multiples of a period, and the j-th has the share alpha/(2 (j + 1)(j + 2)),
-divided by the E (E - 1) ordered pairs that there are when it begins; it watches these only. Late rewards, whose delays
+divided by the E (E - 1) ordered pairs that there are when it begins; it monitors these only. Late rewards, whose delays
 may depend on what they are, can make a window begin after any round s, as can experts that join, with which the period
 may change: such a window has the share alpha/(2 (s + 1)(s + 2)), so that all that are possible share alpha.
 """
@@ -19,7 +19,7 @@ from equipoise.certificates.comparisons import paired_radius
 from equipoise.types import Config
 
 MAX_WINDOWS = 12  # that are kept
-PAIRS_EVERY = 128  # rounds between two looks at pairs, at least
+PAIRS_EVERY = 128  # rounds between two checks of pairs, at least
 
 
 def share(delta: float, s: int) -> float:
@@ -37,8 +37,8 @@ def thinned(windows: list[Any], ages: Sequence[int]) -> None:
         del windows[min(range(1, len(windows) - 1), key=lambda k: ages[k - 1] / ages[k + 1])]
 
 
-def look_period(n_experts: int) -> int:
-    """Rounds between two looks: the more pairs, the longer."""
+def check_period(n_experts: int) -> int:
+    """Rounds between two checks: the more pairs, the longer."""
     return max(PAIRS_EVERY, n_experts**2)
 
 
@@ -56,7 +56,7 @@ class PairWindow:
     sums: PairSums  # at its beginning
 
     def pairs(self, n_experts: int) -> Iterable[tuple[int, float, float]]:
-        """The pairs that it watches, as rows of a table of `n_experts`, and their sums at its beginning."""
+        """The pairs that it monitors, as rows of a table of `n_experts`, and their sums at its beginning."""
         known = isqrt(len(self.sums.gains))
         rows = (j * n_experts + k for j in range(known) for k in range(known))
         return zip(range(known**2) if known == n_experts else rows, self.sums.gains, self.sums.squares, strict=True)
@@ -67,7 +67,7 @@ class Pairs:
 
     def __init__(self, delta: float, n_experts: int, width: float, start: PairSums) -> None:
         self.delta, self.n_experts, self.width = delta, n_experts, width
-        self.period = look_period(n_experts)  # at the start
+        self.period = check_period(n_experts)  # at the start
         self.windows = [PairWindow(self._alpha(start.rounds), start)]
         self.better: set[int] = set()  # pairs j E + k of which j was better in some window
 
@@ -78,23 +78,23 @@ class Pairs:
         return share(self.delta / 2, rounds if rest else j) / (n * (n - 1))
 
     def grow(self, n_experts: int) -> None:
-        """Watch the pairs of more experts; only windows that begin now know of them."""
+        """Monitor the pairs of more experts; only windows that begin now know of them."""
         self.better = {j * n_experts + k for j, k in (divmod(p, self.n_experts) for p in self.better)}
         self.n_experts = n_experts
 
-    def look(self, sums: PairSums, fixed: Collection[int]) -> tuple[int, int] | None:
+    def check(self, sums: PairSums, fixed: Collection[int]) -> tuple[int, int] | None:
         """A pair of `fixed` experts each of which was better than the other in some window; None if there is none."""
         n = self.n_experts
-        watched = {j * n + k for j in fixed for k in fixed}
+        monitored = {j * n + k for j in fixed for k in fixed}
         for window in self.windows:
             for p, gain, squares in window.pairs(n):
                 gained = sums.gains[p] - gain
-                if gained <= 0.0 or p in self.better or p not in watched:
+                if gained <= 0.0 or p in self.better or p not in monitored:
                     continue
                 if gained > paired_radius(sums.squares[p] - squares, self.width, window.alpha):
                     self.better.add(p)
         self.windows.append(PairWindow(self._alpha(sums.rounds), sums))
-        thinned(self.windows, [sums.rounds - window.sums.rounds + look_period(n) for window in self.windows])
+        thinned(self.windows, [sums.rounds - window.sums.rounds + check_period(n) for window in self.windows])
         for p in sorted(self.better):
             j, k = divmod(p, n)
             if j < k and k * n + j in self.better:

@@ -74,7 +74,7 @@ class Recorder:
         self.name = f"Recorder({number})"
         self.number, self.regret = number, regret
         self.accepts = frozenset(accepts or ())
-        self.lessons: list[tuple[Any, Any, float]] = []
+        self.updates: list[tuple[Any, Any, float]] = []
         self.failures = {"decide": 0, "learn": 0}
 
     def decide(self, context: Any) -> Proposal:
@@ -83,7 +83,7 @@ class Recorder:
 
     def learn(self, context: Any, action: Any, reward: float) -> None:
         self.fail("learn")
-        self.lessons.append((context, action, reward))
+        self.updates.append((context, action, reward))
 
     def fail(self, where: str) -> None:
         if self.failures[where] > 0:
@@ -92,13 +92,13 @@ class Recorder:
 
     @property
     def rewards(self) -> list[float]:
-        return [reward for *_, reward in self.lessons]
+        return [reward for *_, reward in self.updates]
 
     def state(self) -> dict[str, np.ndarray]:
         return {"rewards": np.array(self.rewards)}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        self.lessons = [(None, None, reward) for reward in state["rewards"].tolist()]
+        self.updates = [(None, None, reward) for reward in state["rewards"].tolist()]
 
 
 def recorders(n: int = 2, bound: Any = None, **settings: Any) -> Portfolio:

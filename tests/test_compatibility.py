@@ -329,13 +329,13 @@ def test_tapes_are_refused_with_the_reason() -> None:
 
 
 class Told:
-    """Proposes its own number and keeps its lessons."""
+    """Proposes its own number and keeps its updates."""
 
     randomized = False
     accepts = frozenset({"weight"})
 
     def __init__(self, number: int) -> None:
-        self.number, self.lessons, self.failures = number, list[tuple[Any, ...]](), 0
+        self.number, self.updates, self.failures = number, list[tuple[Any, ...]](), 0
 
     def decide(self, context):
         return self.number
@@ -344,7 +344,7 @@ class Told:
         if self.failures:
             self.failures -= 1
             raise RuntimeError("not now")
-        self.lessons.append((context, action, reward, weight))
+        self.updates.append((context, action, reward, weight))
 
 
 @pytest.mark.parametrize("cls", [Corral, TsallisCorral])
@@ -358,8 +358,8 @@ def test_every_learner_is_told_of_every_round_with_its_weight(cls: Any) -> None:
         portfolio.learn(decision, 0.25)
         for i, learner in enumerate(learners):
             expected = (t, i, 0.25, 1 / decision.learner_probability) if i == decision.learner else (t, i, 0.0, 0.0)
-            assert learner.lessons[-1] == expected
-    assert all(len(learner.lessons) == 60 for learner in learners)
+            assert learner.updates[-1] == expected
+    assert all(len(learner.updates) == 60 for learner in learners)
 
 
 def test_a_learner_that_fails_is_told_again_and_nobody_twice() -> None:
@@ -368,9 +368,9 @@ def test_a_learner_that_fails_is_told_again_and_nobody_twice() -> None:
     decision = portfolio.decide(None)
     learners[2].failures = 1
     portfolio.learn(decision, 0.5)
-    assert [len(learner.lessons) for learner in learners] == [1, 1, 0]
+    assert [len(learner.updates) for learner in learners] == [1, 1, 0]
     assert portfolio.retry_updates() == 1
-    assert [len(learner.lessons) for learner in learners] == [1, 1, 1]
+    assert [len(learner.updates) for learner in learners] == [1, 1, 1]
 
 
 def test_a_saved_portfolio_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:

@@ -29,19 +29,19 @@ from equipoise.types import Action, Array, Config, Context, State
 class Exploration(Configured):
     """How scores become probabilities."""
 
-    def pmf(self, scores: Array, greedy: int, lesson: int, reward_range: tuple[float, float]) -> Array:
+    def pmf(self, scores: Array, greedy: int, update: int, reward_range: tuple[float, float]) -> Array:
         """The probability of every action.
 
         `scores` are the estimated rewards of the offered actions, all within `reward_range`; `greedy` is the action of
-        the highest, and `lesson` the number of the lesson that would be learned next, from 1.
+        the highest, and `update` the number of the update that would be learned next, from 1.
         """
         raise NotImplementedError  # abstract
 
     def draw(
-        self, scores: Array, greedy: int, lesson: int, reward_range: tuple[float, float], number: float
+        self, scores: Array, greedy: int, update: int, reward_range: tuple[float, float], number: float
     ) -> tuple[int, float]:
         """The action of a uniform number in [0, 1), and its probability; the other arguments are those of `pmf`."""
-        probabilities = self.pmf(scores, greedy, lesson, reward_range).tolist()
+        probabilities = self.pmf(scores, greedy, update, reward_range).tolist()
         action = draw(probabilities, greedy, number)
         return action, probabilities[action]
 
@@ -53,19 +53,19 @@ class Epsilon(Exploration):
     Examples
     --------
     >>> import numpy as np
-    >>> Epsilon(0.3).pmf(np.array([0.2, 0.7, 0.1]), greedy=1, lesson=1, reward_range=(0, 1)).round(3).tolist()
+    >>> Epsilon(0.3).pmf(np.array([0.2, 0.7, 0.1]), greedy=1, update=1, reward_range=(0, 1)).round(3).tolist()
     [0.1, 0.8, 0.1]
     """
 
     epsilon: float = setting("Probability of exploration, in [0, 1].", fraction, default=0.1, kw_only=False)
 
-    def pmf(self, scores: Array, greedy: int, lesson: int, reward_range: tuple[float, float]) -> Array:
+    def pmf(self, scores: Array, greedy: int, update: int, reward_range: tuple[float, float]) -> Array:
         probabilities = np.full(len(scores), self.epsilon / len(scores))
         probabilities[greedy] += 1.0 - self.epsilon
         return probabilities
 
     def draw(
-        self, scores: Array, greedy: int, lesson: int, reward_range: tuple[float, float], number: float
+        self, scores: Array, greedy: int, update: int, reward_range: tuple[float, float], number: float
     ) -> tuple[int, float]:
         # As the general one, without arrays: the calls of a round that is this short are what it costs.
         n_actions = len(scores)
@@ -85,7 +85,7 @@ class Softmax(Exploration):
     Examples
     --------
     >>> import numpy as np
-    >>> Softmax(1.0).pmf(np.log([0.2, 0.7, 0.1]), greedy=1, lesson=1, reward_range=(-9, 0)).round(3).tolist()
+    >>> Softmax(1.0).pmf(np.log([0.2, 0.7, 0.1]), greedy=1, update=1, reward_range=(-9, 0)).round(3).tolist()
     [0.2, 0.7, 0.1]
     """
 
@@ -93,7 +93,7 @@ class Softmax(Exploration):
         "Temperature in units of rewards, positive; lower values explore less.", positive, default=0.1, kw_only=False
     )
 
-    def pmf(self, scores: Array, greedy: int, lesson: int, reward_range: tuple[float, float]) -> Array:
+    def pmf(self, scores: Array, greedy: int, update: int, reward_range: tuple[float, float]) -> Array:
         weights: Array = np.exp((scores - scores[greedy]) / self.temperature)
         weights /= weights.sum()
         return weights
@@ -104,12 +104,12 @@ class InverseGap(Exploration):
     """Inverse gap weighting: 1 / (K + gamma gap_a) for every action but the greedy one, which has the remainder.
 
     A gap is that to the greedy action's score, as a share of the reward range, and gamma is `scale` times the number of
-    the lesson to the power `exponent`.
+    the update to the power `exponent`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> InverseGap(5.0).pmf(np.array([0.5, 0.1]), greedy=0, lesson=4, reward_range=(0, 1)).round(3).tolist()
+    >>> InverseGap(5.0).pmf(np.array([0.5, 0.1]), greedy=0, update=4, reward_range=(0, 1)).round(3).tolist()
     [0.833, 0.167]
     """
 
@@ -118,9 +118,9 @@ class InverseGap(Exploration):
     )
     exponent: float = setting("Growth of gamma with the updates, in [0, 1].", fraction, default=0.5)
 
-    def pmf(self, scores: Array, greedy: int, lesson: int, reward_range: tuple[float, float]) -> Array:
+    def pmf(self, scores: Array, greedy: int, update: int, reward_range: tuple[float, float]) -> Array:
         low, high = reward_range
-        rate = self.scale * lesson**self.exponent / (high - low)
+        rate = self.scale * update**self.exponent / (high - low)
         return inverse_gap_weights(scores, greedy, rate, low, high)
 
 
@@ -167,7 +167,7 @@ class Exploring(MatrixLearner):
         self._dim = self.model.dim
         self._model = self.model.clone()
         self._model.open(self.reward_range)
-        self._n_lessons = 0
+        self._n_updates = 0
 
     def default_name(self) -> str:
         return f"{self.model.describe()} {self.exploration!r}"
@@ -178,8 +178,8 @@ class Exploring(MatrixLearner):
 
     def _propose(self, context: Array, rng: np.random.Generator) -> Proposal:
         scores, greedy = self._scores(context)
-        lesson, limits = self._n_lessons + 1, self.reward_range
-        action, probability = self.exploration.draw(scores, greedy, lesson, limits, rng.random())
+        update, limits = self._n_updates + 1, self.reward_range
+        action, probability = self.exploration.draw(scores, greedy, update, limits, rng.random())
         return Proposal(action, -inf, nan, probability, greedy, float(scores[action]))
 
     def _scores(self, actions: Array) -> tuple[Array, int]:
@@ -192,7 +192,7 @@ class Exploring(MatrixLearner):
         return scores, greedy
 
     def _probabilities(self, scores: Array, greedy: int) -> Array:
-        return self.exploration.pmf(scores, greedy, self._n_lessons + 1, self.reward_range)
+        return self.exploration.pmf(scores, greedy, self._n_updates + 1, self.reward_range)
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an offered action."""
@@ -200,13 +200,13 @@ class Exploring(MatrixLearner):
         number = self.check_reward(reward, weight)
         if weight > 0.0:
             self._model.learn(actions[position], number, float(weight))
-            self._n_lessons += 1
+            self._n_updates += 1
 
     def _learned(self) -> State:
         own = {f"model.{name}": array for name, array in self._model.state().items()}
-        return {"n_lessons": np.array([self._n_lessons]), **own}
+        return {"n_updates": np.array([self._n_updates]), **own}
 
     def _set_learned(self, learned: State) -> None:
         prefix = "model."
         self._model.restore({name.removeprefix(prefix): learned[name] for name in learned if name.startswith(prefix)})
-        self._n_lessons = int(learned["n_lessons"][0])
+        self._n_updates = int(learned["n_updates"][0])

@@ -131,9 +131,9 @@ class MABWiser(OutsideLearner):
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an arm."""
         features, position = self.check_context(context), check_index(action, len(self._arms))
-        lesson = [self._arms[position]], [self.check_reward(reward, weight)]
+        update = [self._arms[position]], [self.check_reward(reward, weight)]
         contexts = None if features is None else features[None]
-        (self._mab.partial_fit if self._mab._is_initial_fit else self._mab.fit)(*lesson, contexts)
+        (self._mab.partial_fit if self._mab._is_initial_fit else self._mab.fit)(*update, contexts)
 
     def _learned(self) -> State:
         return {"mab": as_array(pack(self._mab))}

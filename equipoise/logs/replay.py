@@ -231,10 +231,10 @@ class _Track:
         own = np.ascontiguousarray(rows[:, :, : max(self.n_columns, 0)])
         check_contexts(self.learner, own, batch)
         weights = update_weights(self._accepts, batch.weights, batch.n_offered, batch.propensities)
-        lessons = np.full(batch.n_rounds, ALWAYS)
+        updates = np.full(batch.n_rounds, ALWAYS)
         if weights is None:  # it learns only what it would have played
-            weights, lessons = np.ones(batch.n_rounds), np.where(survives, WHEN_PROPOSED, NEVER)
-        logged_rounds = batch.actions, batch.rewards, weights, lessons, batch.propensities
+            weights, updates = np.ones(batch.n_rounds), np.where(survives, WHEN_PROPOSED, NEVER)
+        logged_rounds = batch.actions, batch.rewards, weights, updates, batch.propensities
         answers = self._loop.play(Batch(own, batch.n_offered, *logged_rounds))
         self._record(batch, answers, survives, values)
 

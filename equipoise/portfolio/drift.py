@@ -39,7 +39,7 @@ from collections.abc import Collection, Iterable, Sequence
 from math import inf, isnan, log, nan, sqrt
 from typing import NamedTuple
 
-from equipoise.drift_order import Pairs, PairSums, look_period, share, thinned
+from equipoise.drift_order import Pairs, PairSums, check_period, share, thinned
 from equipoise.kernels.boundaries import STITCHED_FACTOR, STITCHED_RATIO, STITCHED_WEIGHT
 from equipoise.portfolio.pool import Pool, Selection
 from equipoise.portfolio.tickets import Ticket, Tickets
@@ -49,7 +49,7 @@ from equipoise.settings.units import DEFAULT_RANGE
 from equipoise.types import Config, Plain
 
 STEP = 64  # plays between two checkpoints
-LOOK_EVERY, LOOK_SHARE = 16, 1 / 64  # plays between two looks at the windows, and as a share of all plays if larger
+CHECK_EVERY, CHECK_SHARE = 16, 1 / 64  # plays between two checks of the windows, and as a share of all plays if larger
 MAX_WAITING = 4_096  # plays behind one without a reward, after which a stream continues without it
 ARMS, FROZEN, BOUND, ORDER = "arms", "frozen policy", "bound", "order"
 SHARE = 1 / 4  # of delta, for each null
@@ -78,7 +78,7 @@ class Stream:
         self.lower_variance, self.upper_variance = lower_variance, upper_variance
         self.plays, self.total, self.width = 0, 0.0, 0.0
         self.highest_lower, self.least_upper = -inf, inf
-        self.next_look = LOOK_EVERY  # in plays
+        self.next_check = CHECK_EVERY  # in plays
         self.skipped = False  # whether plays were passed over, so that no bound at all plays is known
         self.windows = [self._window(0)]
         self.queue: deque[Play] = deque()  # plays that are not in the sums yet
@@ -120,9 +120,9 @@ class Stream:
         windows.append(self._window(self.plays // STEP))
         thinned(windows, [self.plays - window.start + STEP for window in windows])
 
-    def look(self, bound: float | None = None) -> None:
+    def check(self, bound: float | None = None) -> None:
         """Update both ends with all windows; `bound` is a regret bound at all plays to date, instead of widths."""
-        self.next_look = self.plays + max(LOOK_EVERY, int(self.plays * LOOK_SHARE))
+        self.next_check = self.plays + max(CHECK_EVERY, int(self.plays * CHECK_SHARE))
         below, above = sqrt(self.lower_variance), sqrt(self.upper_variance)
         for window in self.windows:
             n = self.plays - window.start
@@ -136,7 +136,7 @@ class Stream:
                 if upper < self.least_upper:
                     self.least_upper = upper
 
-    def fall(self) -> tuple[float, int] | None:
+    def drop(self) -> tuple[float, int] | None:
         """By how much less per play was earned after a checkpoint, at least, which says nothing about why; or None."""
         first, best, deviation = self.windows[0], (0.0, 0), sqrt(self.lower_variance)
         for window in self.windows[1:]:
@@ -150,7 +150,7 @@ class Stream:
     def state(self) -> Config:
         return {
             "settings": (self.alpha, self.lower_variance, self.upper_variance),
-            "sums": (self.plays, self.total, self.width, self.highest_lower, self.least_upper, self.next_look),
+            "sums": (self.plays, self.total, self.width, self.highest_lower, self.least_upper, self.next_check),
             "skipped": self.skipped,
             "windows": [tuple(window) for window in self.windows],
             "queue": [play.round for play in self.queue],
@@ -160,7 +160,7 @@ class Stream:
     def from_state(cls, state: Config, plays: dict[int, Play]) -> Stream:
         stream = cls(*state["settings"])
         sums = state["sums"]
-        stream.plays, stream.next_look, stream.skipped = int(sums[0]), int(sums[5]), bool(state["skipped"])
+        stream.plays, stream.next_check, stream.skipped = int(sums[0]), int(sums[5]), bool(state["skipped"])
         stream.total, stream.width, stream.highest_lower, stream.least_upper = sums[1:5]
         stream.windows = [Window(int(start), *rest) for start, *rest in state["windows"]]
         stream.queue = deque(plays[round_] for round_ in state["queue"])
@@ -204,8 +204,8 @@ def law_of(width: float, noise: float | None, contexts: str) -> Law:
     return Law(context_part + noise**2, context_part + noise**2, width)
 
 
-class Watch:
-    """Watches the plays of a portfolio for drift, since round `since`; `epoch` counts the alarms before."""
+class RewardMonitor:
+    """Monitors the plays of a portfolio for drift, since round `since`; `epoch` counts the alarms before."""
 
     def __init__(self, delta: float, law: Law, *, since: int = 1, epoch: int = 0) -> None:
         self.total_delta, self.law, self.since, self.epoch = delta, law, since, epoch
@@ -214,13 +214,13 @@ class Watch:
         self.learners: dict[int, Stream] = {}
         self.open: dict[int, Play] = {}  # plays without a reward, by round
         self.pairs: Pairs | None = None
-        self.contexts_change = False  # then no arm is watched any more
+        self.contexts_change = False  # then no arm is monitored any more
 
-    def next(self, since: int) -> Watch:
-        """The watch after an alarm; plays before it stay with the old one."""
-        watch = Watch(self.total_delta, self.law, since=since, epoch=self.epoch + 1)
-        watch.contexts_change = self.contexts_change
-        return watch
+    def next(self, since: int) -> RewardMonitor:
+        """The monitor after an alarm; plays before it stay with the old one."""
+        monitor = RewardMonitor(self.total_delta, self.law, since=since, epoch=self.epoch + 1)
+        monitor.contexts_change = self.contexts_change
+        return monitor
 
     def _stream(self, s: int, upper_variance: float) -> Stream:
         return Stream(share(self.delta * SHARE, s) / 2, self.law.own_variance, upper_variance)
@@ -247,16 +247,16 @@ class Watch:
             streams[1].queue.append(play)
 
     def close_play(self, round_: int, reward: float) -> bool:
-        """Resolve a play, with nan if it was withdrawn; returns whether it is time for a look."""
+        """Resolve a play, with nan if it was withdrawn; returns whether it is time for a check."""
         play = self.open.pop(round_, None)
         if play is None:
             return False
         play.reward = reward
         due = False
         for stream in play.streams:
-            if len(stream.queue) >= LOOK_EVERY:
+            if len(stream.queue) >= CHECK_EVERY:
                 stream.advance()
-                if stream.plays >= stream.next_look:
+                if stream.plays >= stream.next_check:
                     due = True
                 elif len(stream.queue) > MAX_WAITING:
                     self._give_up(stream.skip())
@@ -268,23 +268,23 @@ class Watch:
             if not any(play in stream.queue for stream in play.streams):
                 self.open.pop(play.round, None)
 
-    def look(
+    def check(
         self, frozen: Iterable[int], rivals: Iterable[int], bounds: dict[int, float], names: Sequence[str]
     ) -> Alarm | None:
         """The first null that is refuted; `rivals` are active, `bounds` are regret bounds that no widths add up to."""
         for arm, stream in self.arms.items():
-            if stream.plays >= stream.next_look:
-                stream.look()
+            if stream.plays >= stream.next_check:
+                stream.check()
                 if stream.highest_lower > stream.least_upper:
                     return self._alarm(ARMS, f"one mean reward of action {arm} since round {self.since:,}", stream)
-        looked, fixed = False, set(frozen)
+        checked, fixed = False, set(frozen)
         for i, stream in self.learners.items():
-            if stream.plays >= stream.next_look:
-                looked = True
-                stream.look(bounds.get(i))
+            if stream.plays >= stream.next_check:
+                checked = True
+                stream.check(bounds.get(i))
                 if i in fixed and stream.highest_lower > stream.least_upper:
                     return self._alarm(FROZEN, f"one mean reward of {names[i]} since round {self.since:,}", stream)
-        return self._bound_alarm(fixed, rivals) if looked else None
+        return self._bound_alarm(fixed, rivals) if checked else None
 
     def _bound_alarm(self, fixed: set[int], rivals: Iterable[int]) -> Alarm | None:
         lower = max(stream.highest_lower for stream in self.learners.values())
@@ -304,14 +304,14 @@ class Watch:
         evidence = f"it was at most {low:.4g} in some plays, at least {high:.4g} in others"
         return Alarm(kind, null, evidence, self.delta * SHARE)
 
-    def look_at_pairs(self, sums: PairSums, n_experts: int, fixed: Collection[int]) -> tuple[int, int] | None:
-        """A pair of `fixed` experts without one order; None if there is none. The first look only begins."""
+    def check_pairs(self, sums: PairSums, n_experts: int, fixed: Collection[int]) -> tuple[int, int] | None:
+        """A pair of `fixed` experts without one order; None if there is none. The first check only begins."""
         if self.pairs is None:
             self.pairs = Pairs(self.delta * SHARE, n_experts, self.law.width, sums)
             return None
         if self.pairs.n_experts != n_experts:
             self.pairs.grow(n_experts)
-        return self.pairs.look(sums, fixed)
+        return self.pairs.check(sums, fixed)
 
     def state(self) -> Config:
         plays = {play.round: play for stream in self.streams() for play in stream.queue}
@@ -332,22 +332,22 @@ class Watch:
         return (*self.arms.values(), *self.learners.values())
 
     @classmethod
-    def from_state(cls, state: Config) -> Watch:
+    def from_state(cls, state: Config) -> RewardMonitor:
         delta, law, since, epoch = state["settings"]
-        watch = cls(delta, Law(*law), since=since, epoch=epoch)
+        monitor = cls(delta, Law(*law), since=since, epoch=epoch)
         plays, opened = {}, set(state["open"])
         for round_, learner, width, reward in state["plays"]:
             play = plays[round_] = Play(round_, learner, width, ())
             play.reward = None if round_ in opened else reward
-        watch.arms = {arm: Stream.from_state(row, plays) for arm, row in state["arms"]}
-        watch.learners = {i: Stream.from_state(row, plays) for i, row in state["learners"]}
-        for stream in watch.streams():
+        monitor.arms = {arm: Stream.from_state(row, plays) for arm, row in state["arms"]}
+        monitor.learners = {i: Stream.from_state(row, plays) for i, row in state["learners"]}
+        for stream in monitor.streams():
             for play in stream.queue:
                 play.streams = (*play.streams, stream)
-        watch.open = {round_: plays[round_] for round_ in state["open"]}
-        watch.pairs = None if state["pairs"] is None else Pairs.from_state(state["pairs"])
-        watch.contexts_change = bool(state["contexts_change"])
-        return watch
+        monitor.open = {round_: plays[round_] for round_ in state["open"]}
+        monitor.pairs = None if state["pairs"] is None else Pairs.from_state(state["pairs"])
+        monitor.contexts_change = bool(state["contexts_change"])
+        return monitor
 
 
 class Refuted(NamedTuple):
@@ -369,7 +369,7 @@ class DriftMonitor:
         self.refuted: Refuted | None = None  # the last alarm
         self.delta = selection.traits.delta  # of all epochs together
         self._fixed_contexts = selection.traits.contexts == "fixed"
-        self.watch: Watch | None = None  # before the first round, and if nothing is monitored
+        self.monitor: RewardMonitor | None = None  # before the first round, and if nothing is monitored
         self._closed_rounds = 0  # in the sums of pairs when they were last checked
         self._fixed: dict[int, bool] = {}  # whether a learner is a fixed rule, once that was asked
         if response == "restart":
@@ -406,40 +406,40 @@ class DriftMonitor:
         choice = ticket.choice
         if self._response == "ignore" or choice is None or not choice.evidence:
             return
-        watch = self.watch
-        if watch is None:
+        monitor = self.monitor
+        if monitor is None:
             low, high = reward_range or DEFAULT_RANGE
             contexts = "fixed" if self._fixed_contexts else "random"
             law = law_of(high - low, self._selection.traits.noise, contexts)
-            watch = self.watch = Watch(self.delta, law, since=ticket.round)
+            monitor = self.monitor = RewardMonitor(self.delta, law, since=ticket.round)
         i, action = choice.learner, ticket.action
         if ticket.context is not None and not self._fixed_contexts:
-            watch.contexts_change = True  # after all; a new begin after every such round would spend delta again
-            watch.arms.clear()
-        arm = action if type(action) is int and not watch.contexts_change else None
-        if arm is not None and arm not in watch.arms and len(watch.arms) >= MAX_ARMS:
+            monitor.contexts_change = True  # after all; a new begin after every such round would spend delta again
+            monitor.arms.clear()
+        arm = action if type(action) is int and not monitor.contexts_change else None
+        if arm is not None and arm not in monitor.arms and len(monitor.arms) >= MAX_ARMS:
             arm = None
         fixed = self._fixed.get(i)
         if fixed is None:
             fixed = self._fixed[i] = self._is_fixed(i)
-        watch.open_play(ticket.round, i, arm, nan if choice.greedy else ticket.regret, fixed)
+        monitor.open_play(ticket.round, i, arm, nan if choice.greedy else ticket.regret, fixed)
 
     def close_play(self, ticket: Ticket, reward: float) -> Config | None:
         """Count a resolved play, with nan for a withdrawn one; return the data of an alarm if a null is refuted."""
-        watch = self.watch
-        if watch is None or ticket.epoch != self.epoch:
+        monitor = self.monitor
+        if monitor is None or ticket.epoch != self.epoch:
             return None
         alarm = None
-        if watch.close_play(ticket.round, reward):
+        if monitor.close_play(ticket.round, reward):
             fixed = [i for i in range(len(self._pool)) if self._is_fixed(i)]
-            alarm = watch.look(fixed, self._selection.selector.active, self.bounds(), self._pool.names)
+            alarm = monitor.check(fixed, self._selection.selector.active, self.bounds(), self._pool.names)
         pairs, traits = self._selection.can.pairs, self._selection.traits
         if alarm is None and pairs is not None and traits.noise is None:  # lemma 2 presumes bounded rewards
-            closed, period = pairs.pair_rounds(), look_period(len(traits.experts))
+            closed, period = pairs.pair_rounds(), check_period(len(traits.experts))
             if closed // period > self._closed_rounds // period:
                 self._closed_rounds = closed
-                alarm = self._order_alarm(watch, pairs)
-        return None if alarm is None else self._respond(alarm, watch)
+                alarm = self._order_alarm(monitor, pairs)
+        return None if alarm is None else self._respond(alarm, monitor)
 
     def bounds(self) -> dict[int, float]:
         """Return the candidate regret bounds of the selector at the plays that count; empty if it has none."""
@@ -450,30 +450,30 @@ class DriftMonitor:
         learner = self._pool.members[i].learner
         return learner is not None and not learner.can.learns
 
-    def _order_alarm(self, watch: Watch, pairs: ComparesPairs) -> Alarm | None:
+    def _order_alarm(self, monitor: RewardMonitor, pairs: ComparesPairs) -> Alarm | None:
         experts, oldest = self._selection.traits.experts, self._tickets.oldest()
         fixed = [e for e, (i, _) in enumerate(experts) if self._is_fixed(i)]
         if len(fixed) < 2 or len(experts) > MAX_EXPERTS:
             return None
-        if watch.pairs is None and oldest is not None and oldest.round < watch.since:
+        if monitor.pairs is None and oldest is not None and oldest.round < monitor.since:
             return None  # the sums will still get a round from before
-        found = watch.look_at_pairs(pairs.pair_sums(), len(experts), fixed)
+        found = monitor.check_pairs(pairs.pair_sums(), len(experts), fixed)
         if found is None:
             return None
         first, second = (self._pool.members[experts[e][0]].name for e in found)
         return Alarm(
             ORDER,
-            f"one order of {first} and {second} since round {watch.since:,}",
+            f"one order of {first} and {second} since round {monitor.since:,}",
             "each was the better one in some rounds",
-            watch.delta * SHARE,
+            monitor.delta * SHARE,
         )
 
-    def _respond(self, alarm: Alarm, watch: Watch) -> Config:
-        """Begin a new watch, and a new epoch of the selector if that is wanted; return the data of the event."""
-        round_, since = self._tickets.round, watch.since
+    def _respond(self, alarm: Alarm, monitor: RewardMonitor) -> Config:
+        """Begin a new monitor, and a new epoch of the selector if that is wanted; return the data of the event."""
+        round_, since = self._tickets.round, monitor.since
         restarts = self._response == "restart"
         self.refuted = Refuted(round_ + 1, alarm.kind, alarm.reason, restarts)
-        self.watch = watch.next(round_ + 1)
+        self.monitor = monitor.next(round_ + 1)
         if restarts:
             self.epoch, self.epoch_since, self._closed_rounds = self.epoch + 1, round_ + 1, 0
             self.begin_epoch()
@@ -493,11 +493,11 @@ class DriftMonitor:
             "fixed_contexts": self._fixed_contexts,
             "closed_rounds": self._closed_rounds,
             "refuted": None if self.refuted is None else tuple(self.refuted),
-            "watch": None if self.watch is None else self.watch.state(),
+            "monitor": None if self.monitor is None else self.monitor.state(),
         }
 
     def restore(self, state: Config) -> None:
         (self.epoch, self.epoch_since), self.delta = state["epoch"], state["delta"]
         self._fixed_contexts, self._closed_rounds = state["fixed_contexts"], state["closed_rounds"]
         self.refuted = None if state["refuted"] is None else Refuted(*state["refuted"])
-        self.watch = None if state["watch"] is None else Watch.from_state(state["watch"])
+        self.monitor = None if state["monitor"] is None else RewardMonitor.from_state(state["monitor"])

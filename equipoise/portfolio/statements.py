@@ -316,12 +316,12 @@ class Reporter:
         return RewardStatement(settings.aggregate, limits, settings.default_reward, state.counts.clipped)
 
     def _drift(self) -> DriftStatement:
-        monitor, drops = self._state.drift, []
-        for i, stream in () if monitor.watch is None else monitor.watch.learners.items():
-            fall = stream.fall()
-            if fall is not None:
-                drops.append(Drop(i, *fall))
-        return DriftStatement(monitor.refuted, bool(monitor.bounds()), tuple(drops))
+        drift, drops = self._state.drift, []
+        for i, stream in () if drift.monitor is None else drift.monitor.learners.items():
+            drop = stream.drop()
+            if drop is not None:
+                drops.append(Drop(i, *drop))
+        return DriftStatement(drift.refuted, bool(drift.bounds()), tuple(drops))
 
     def _learner(self, row: Standing) -> LearnerStatement:
         member = self._state.pool.members[row.learner]

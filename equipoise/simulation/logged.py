@@ -28,7 +28,7 @@ class Batch(NamedTuple):
     actions: Integers
     rewards: Array
     weights: Array
-    lessons: Integers
+    updates: Integers
     propensities: Array  # of the logged actions
 
 
@@ -97,13 +97,13 @@ def play_adapted(components: Components, run: Run, turn: Turn) -> Played:
     context = batch.contexts[n, : batch.n_offered[n]]
     seek(run.stream, LEARNERS + source.lane, source.first + n)
     proposal = learner.decide(context, run.stream.generator)
-    action, reward, lesson = int(batch.actions[n]), float(batch.rewards[n]), int(batch.lessons[n])
+    action, reward, update = int(batch.actions[n]), float(batch.rewards[n]), int(batch.updates[n])
     agrees = proposal.action == action
     source.answers.proposed[n] = proposal.action
     inner: Any = learner.learner
     source.answers.probabilities[n] = inner.pmf(context)[action] if "pmf" in learner.provides else float(agrees)
-    if lesson == ALWAYS or (lesson == WHEN_PROPOSED and agrees):
+    if update == ALWAYS or (update == WHEN_PROPOSED and agrees):
         # A round of its own has the probability with which it proposed the action.
-        probability = batch.propensities[n] if lesson == ALWAYS else proposal.probability
+        probability = batch.propensities[n] if update == ALWAYS else proposal.probability
         learner.learn(context, action, reward, float(batch.weights[n]), float(probability))
     return Played(reward, np.nan, proposal.regret)

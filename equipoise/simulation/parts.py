@@ -144,7 +144,7 @@ class Logged(NamedTuple):
     actions: Integers  # the logged ones
     rewards: Array
     weights: Array  # with which the logged rounds are learned
-    lessons: Integers  # which rounds are learned: NEVER, ALWAYS or WHEN_PROPOSED
+    updates: Integers  # which rounds are learned: NEVER, ALWAYS or WHEN_PROPOSED
     proposed: Integers  # what the learner proposes in each round; filled by the loop
     lane: int  # added to the lane of the learner's random stream
     first: int  # number of the first round in the random stream

@@ -187,8 +187,8 @@ def play_logged(components: Components, run: Run, turn: Turn) -> Played:
     seek(run.stream, LEARNERS + source.lane, source.first + n)
     proposal = decide(source, 0, source.memories, actions, generator)
     source.proposed[n] = proposal.action
-    logged, lesson = source.actions[n], source.lessons[n]
-    if lesson == ALWAYS or (lesson == WHEN_PROPOSED and proposal.action == logged):
+    logged, update = source.actions[n], source.updates[n]
+    if update == ALWAYS or (update == WHEN_PROPOSED and proposal.action == logged):
         learn(source, 0, actions, logged, source.rewards[n], source.weights[n])
     return Played(source.rewards[n], nan, proposal.regret)
 

@@ -17,7 +17,7 @@ from tests.adapters.subjects import SUBJECTS, needs
 DIM = 4
 
 
-def lessons(n: int, seed: int = 0) -> list[tuple[np.ndarray, int, float]]:
+def updates(n: int, seed: int = 0) -> list[tuple[np.ndarray, int, float]]:
     rng = np.random.default_rng(seed)
     return [(rng.standard_normal((3, DIM)), int(rng.integers(3)), float(rng.random())) for _ in range(n)]
 
@@ -57,7 +57,7 @@ class TestScikitLearn:
         settings = {"eta0": 0.05, "alpha": 0.01, "learning_rate": "constant"}
         learner = Exploring(Sklearn(SGDRegressor(**settings), dim=DIM), reward_range=(-9.0, 9.0))
         reference = SGDRegressor(**settings)
-        for actions, action, reward in lessons(50):
+        for actions, action, reward in updates(50):
             learner.learn(actions, action, reward, 2.0)
             reference.partial_fit(actions[action : action + 1], [reward], sample_weight=[2.0])
             proposal = learner.decide(actions, np.random.default_rng(0))
@@ -70,7 +70,7 @@ class TestScikitLearn:
         settings = {"loss": "log_loss", "alpha": 0.01, "shuffle": False}
         learner = Exploring(Sklearn(SGDClassifier(**settings), dim=DIM), reward_range=(0.0, 2.0))
         reference = SGDClassifier(**settings)
-        for actions, action, reward in lessons(50):
+        for actions, action, reward in updates(50):
             learner.learn(actions, action, 2.0 * reward)
             row = actions[[action, action]]
             reference.partial_fit(row, [0, 1], classes=[0, 1], sample_weight=[1 - reward, reward])
@@ -116,22 +116,22 @@ class TestScikitLearn:
 class TestLightGBM:
     settings: ClassVar[Any] = {"dim": DIM, "window": 40, "every": 20, "lag": 7, "trees": 3}
 
-    def test_model_of_lesson_n_takes_effect_after_lesson_n_plus_lag(self) -> None:
+    def test_model_of_update_n_takes_effect_after_update_n_plus_lag(self) -> None:
         import lightgbm
 
         learner = Exploring(LightGBM(**self.settings, settings={"min_data_in_leaf": 2}), Epsilon(0.0))
-        probe, seen = lessons(1, seed=9)[0][0], []
+        probe, seen = updates(1, seed=9)[0][0], []
         rows: list[np.ndarray] = []
         rewards: list[float] = []
         expected = [0.5] * 3
-        for n, (actions, action, reward) in enumerate(lessons(75), start=1):
+        for n, (actions, action, reward) in enumerate(updates(75), start=1):
             learner.learn(actions, action, reward)
             rows.append(actions[action])
             rewards.append(reward)
             if n >= 20 and n % 20 == 7:
-                # The lessons up to the last multiple of 20, in the order of the ring of 40.
+                # The updates up to the last multiple of 20, in the order of the ring of 40.
                 last = n - 7
-                ring = sorted(range(max(0, last - 40), last), key=lambda lesson: lesson % 40)
+                ring = sorted(range(max(0, last - 40), last), key=lambda update: update % 40)
                 data = lightgbm.Dataset(np.array([rows[i] for i in ring]), [rewards[i] for i in ring])
                 fixed = {"deterministic": True, "force_row_wise": True, "num_threads": 1, "verbosity": -1, "seed": 0}
                 booster = lightgbm.train({**fixed, "min_data_in_leaf": 2}, data, 3)
@@ -142,9 +142,9 @@ class TestLightGBM:
         assert len(set(seen)) == 4
 
     def test_late_fit_is_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A fit that is slower than the lessons changes no score."""
+        """A fit that is slower than the updates changes no score."""
         fast = Exploring(LightGBM(**self.settings))
-        for actions, action, reward in lessons(64):
+        for actions, action, reward in updates(64):
             fast.learn(actions, action, reward)
         fit, gate = LightGBM.fit, threading.Event()
 
@@ -154,7 +154,7 @@ class TestLightGBM:
 
         monkeypatch.setattr(LightGBM, "fit", slow_fit)
         slow = Exploring(LightGBM(**self.settings))
-        for actions, action, reward in lessons(64):
+        for actions, action, reward in updates(64):
             slow.learn(actions, action, reward)
         assert slow == fast
 
@@ -167,7 +167,7 @@ class TestLightGBM:
 
         monkeypatch.setattr(LightGBM, "fit", noted_fit)
         learner = Exploring(LightGBM(**self.settings))
-        for actions, action, reward in lessons(47):
+        for actions, action, reward in updates(47):
             learner.learn(actions, action, reward)
         assert len(threads) == 2 and threading.current_thread() not in threads
 
@@ -187,7 +187,7 @@ class TestRiver:
             return preprocessing.StandardScaler() | linear_model.LinearRegression(optimizer=optim.SGD(0.02), l2=0.1)
 
         learner, reference = Exploring(River(pipeline(), dim=DIM), reward_range=(-99.0, 99.0)), pipeline()
-        for actions, action, reward in lessons(50):
+        for actions, action, reward in updates(50):
             learner.learn(actions, action, reward)
             reference.learn_one(dict(zip("0123", actions[action].tolist(), strict=True)), reward)
             proposal = learner.decide(actions, np.random.default_rng(0))
@@ -213,7 +213,7 @@ class TestVW:
         learner = VW(options, dim=DIM, reward_range=(0.0, 1.0))
         costs = "" if "--epsilon" in options else "--cb_min_cost -1 --cb_max_cost 0 "
         reference = Workspace(f"--cb_explore_adf --quiet {costs}{options}")
-        for t, (numbers, _, number) in enumerate(lessons(60)):
+        for t, (numbers, _, number) in enumerate(updates(60)):
             actions, reward = np.round(numbers), round(number, 2)  # Vowpal Wabbit rounds fractions in text
             lines = ["|f " + " ".join(f"x{j}:{value!r}" for j, value in enumerate(row)) for row in actions.tolist()]
             expected = np.array(reference.predict(lines))
@@ -226,7 +226,7 @@ class TestVW:
             reference.learn(lines)
 
     def test_logged_probability_counts(self) -> None:
-        actions = lessons(1)[0][0]
+        actions = updates(1)[0][0]
         learners = [VW("--epsilon 0.2 --cb_type ips", dim=DIM) for _ in range(4)]
         learners[0].learn(actions, 1, 0.5)
         learners[1].learn(actions, 1, 0.5, probability=float(learners[1].pmf(actions)[1]))

@@ -22,26 +22,26 @@ class Flaky:
 
     def __init__(self, name: str = "flaky") -> None:
         self.name = name
-        self.lessons = 0
+        self.updates = 0
 
     def decide(self, context: Context) -> Action:
         if context[0, 0] > 0.8:
             raise RuntimeError("cannot decide")
-        return self.lessons % 2
+        return self.updates % 2
 
     def learn(self, context: Context, action: Action, reward: float) -> None:
         if context[0, 0] < 0.2:
             raise RuntimeError("cannot learn")
-        self.lessons += 1
+        self.updates += 1
 
     def config(self) -> dict[str, Any]:
         return {}
 
     def state(self) -> State:
-        return {"lessons": np.array([self.lessons])}
+        return {"updates": np.array([self.updates])}
 
     def restore(self, state: State) -> None:
-        self.lessons = int(state["lessons"][0])
+        self.updates = int(state["updates"][0])
 
 
 def offers(number: float) -> Any:

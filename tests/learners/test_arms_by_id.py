@@ -22,28 +22,28 @@ def ids_only(*ids: str, mask: Any = None) -> Offers:
 
 
 class NaiveByIds:
-    """The lessons of every id since it was last forgotten; everything computed afresh."""
+    """The updates of every id since it was last forgotten; everything computed afresh."""
 
     def __init__(self, expected: int, window: int) -> None:
         self.expected, self.window = expected, window
         self.t, self.n_new = 0, 0
-        self.lessons: dict[str, list[Any]] = {}
+        self.updates: dict[str, list[Any]] = {}
         self.seen: dict[str, int] = {}
         self.orders: dict[str, int] = {}
 
     def known(self, id_: str) -> bool:
-        return id_ in self.lessons and self.t - self.seen[id_] <= self.window
+        return id_ in self.updates and self.t - self.seen[id_] <= self.window
 
-    def learn(self, offered: list[str], id_: str, lesson: Any) -> None:
+    def learn(self, offered: list[str], id_: str, update: Any) -> None:
         before = {each for each in offered if self.t + 1 - self.seen.get(each, -(10**9)) <= self.window}
         self.t += 1
-        for each in before & self.lessons.keys():
+        for each in before & self.updates.keys():
             self.seen[each] = self.t
         if not self.known(id_):
-            self.lessons[id_], self.orders[id_] = [], self.n_new
+            self.updates[id_], self.orders[id_] = [], self.n_new
             self.n_new += 1
         self.seen[id_] = self.t
-        self.lessons[id_].append(lesson)
+        self.updates[id_].append(update)
 
     def share(self, id_: str, delta: float) -> float:
         order = self.orders[id_] if self.known(id_) else self.n_new
@@ -53,7 +53,7 @@ class NaiveByIds:
 
 @pytest.mark.slow
 @given(seed=st.integers(0, 10_000), window=st.integers(1, 12), expected=st.integers(1, 4))
-def test_ucb_by_id_equals_a_reference_that_keeps_every_lesson(seed: int, window: int, expected: int) -> None:
+def test_ucb_by_id_equals_a_reference_that_keeps_every_update(seed: int, window: int, expected: int) -> None:
     rng = np.random.default_rng(seed)
     learner, naive = UCB(expected, window=window, delta=0.2, noise=0.3), NaiveByIds(expected, window)
     for _ in range(40):
@@ -64,7 +64,7 @@ def test_ucb_by_id_equals_a_reference_that_keeps_every_lesson(seed: int, window:
         offered = [id_ for id_, allowed in zip(ids, mask, strict=True) if allowed]
         uppers = {}
         for id_ in offered:
-            rewards = naive.lessons[id_] if naive.known(id_) else []
+            rewards = naive.updates[id_] if naive.known(id_) else []
             if not rewards:
                 uppers[id_] = (np.inf, 0.5, np.inf)
                 continue
@@ -81,7 +81,7 @@ def test_ucb_by_id_equals_a_reference_that_keeps_every_lesson(seed: int, window:
         reward = float(rng.random())
         learner.learn(offers, ids.index(played), reward)
         naive.learn(offered, played, reward)
-    assert learner.n_ids == sum(naive.known(id_) for id_ in naive.lessons)
+    assert learner.n_ids == sum(naive.known(id_) for id_ in naive.updates)
 
 
 @pytest.mark.slow
@@ -95,9 +95,9 @@ def test_disjoint_oful_is_one_oful_per_id(seed: int, expected: int) -> None:
         rows = rng.random((len(ids), 2)) / 2
         offers, uppers, means = Offers(rows, ids=ids), [], []
         for id_, row in zip(ids, rows, strict=True):
-            lessons = naive.lessons[id_] if naive.known(id_) else []
-            sigma = np.eye(2) + sum((np.outer(x, x) for x, _ in lessons), np.zeros((2, 2)))
-            theta = np.linalg.solve(sigma, sum((x * r for x, r in lessons), np.zeros(2)))
+            updates = naive.updates[id_] if naive.known(id_) else []
+            sigma = np.eye(2) + sum((np.outer(x, x) for x, _ in updates), np.zeros((2, 2)))
+            theta = np.linalg.solve(sigma, sum((x * r for x, r in updates), np.zeros(2)))
             radius = 0.5 * sqrt(log(np.linalg.det(sigma)) + 2 * log(1 / naive.share(id_, 0.1))) + 1.0
             means.append(row @ theta)
             uppers.append(row @ theta + radius * sqrt(row @ np.linalg.solve(sigma, row)))
@@ -208,7 +208,7 @@ def test_rows_and_ids_are_not_mixed() -> None:
         by_id.learn(None, 0, 1.0)
 
 
-def test_lesson_of_weight_0_changes_nothing() -> None:
+def test_update_of_weight_0_changes_nothing() -> None:
     learner = UCB(2)
     learner.learn(ids_only("a", "b"), 1, 0.7)
     before = UCB(2)

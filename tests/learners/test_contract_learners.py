@@ -103,7 +103,7 @@ class HasANumberForAName(Sound):
         self.name = 5  # type: ignore[assignment]
 
 
-class NeedsALessonFirst(Sound):
+class NeedsAnUpdateFirst(Sound):
     def decide(self, context, rng=None):
         if not self.memory.plays.any():
             raise RuntimeError("nothing learned yet")
@@ -324,7 +324,7 @@ def test_the_first_differing_place_is_named() -> None:
 OFFENDERS = {
     ClaimsTheUnknown: "has a name and declares only known words",
     HasANumberForAName: "has a name and declares only known words",
-    NeedsALessonFirst: "decides before any learning",
+    NeedsAnUpdateFirst: "decides before any learning",
     ProposesWhatIsNotOffered: "proposals are well formed",
     IsTooCertain: "proposals are well formed",
     KnowsNoBound: "proposals are well formed",

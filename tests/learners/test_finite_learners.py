@@ -276,7 +276,7 @@ def test_wrong_number_of_offered_arms_is_refused(learner, context, message: str)
         ((None, 0, 0.5, -2.0), "weight is -2.0, but"),
     ],
 )
-def test_bad_lesson_is_refused_and_changes_nothing(learner, arguments: tuple, message: str) -> None:
+def test_bad_update_is_refused_and_changes_nothing(learner, arguments: tuple, message: str) -> None:
     before = learner.state()
     with pytest.raises(InvalidArgument) as error:
         learner.learn(*arguments)

@@ -281,7 +281,7 @@ def assert_same_state(learner: OFUL, before: dict[str, Array]) -> None:
         ((GOOD, 0, 0.5, nan), "weight is nan, but must be a finite number of magnitude at most 1e+100"),
     ],
 )
-def test_bad_lesson_is_refused_and_changes_nothing(arguments: tuple, message: str) -> None:
+def test_bad_update_is_refused_and_changes_nothing(arguments: tuple, message: str) -> None:
     learner = OFUL(2)
     learner.learn(GOOD, 0, 0.4)
     before = learner.state()

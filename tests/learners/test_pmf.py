@@ -86,7 +86,7 @@ class Own:
         return self.answer
 
     def learn(self, context, action, reward, weight=1.0, **more):
-        self.lesson = (context, action, reward, weight, more)
+        self.update = (context, action, reward, weight, more)
 
 
 def test_bare_action_is_certain_only_if_the_learner_says_so() -> None:
@@ -115,6 +115,6 @@ def test_probability_reaches_only_learners_that_accept_it() -> None:
     one, other = Own(0), Own(0, accepts=frozenset({"probability", "weight"}))
     for learner in (one, other):
         AdaptedLearner(learner).learn("x", 0, 0.5, probability=0.25)
-    assert one.lesson == ("x", 0, 0.5, 1.0, {}) and other.lesson == ("x", 0, 0.5, 1.0, {"probability": 0.25})
+    assert one.update == ("x", 0, 0.5, 1.0, {}) and other.update == ("x", 0, 0.5, 1.0, {"probability": 0.25})
     AdaptedLearner(other).learn("x", 0, 0.5, 4.0, 0.25)
-    assert other.lesson == ("x", 0, 0.5, 4.0, {"probability": 0.25})
+    assert other.update == ("x", 0, 0.5, 4.0, {"probability": 0.25})

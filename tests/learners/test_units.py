@@ -59,7 +59,7 @@ def test_noise_of_a_portfolio_is_adopted_and_compared() -> None:
 
 
 def test_units_reach_learners_that_ask_for_them() -> None:
-    own: Any = type("Own", (), {"decide": lambda self, context: 0, "learn": lambda self, *lesson: None})()
+    own: Any = type("Own", (), {"decide": lambda self, context: 0, "learn": lambda self, *update: None})()
     AdaptedLearner(own).configure((0.0, 4.0))
     learner = UCB(2)
     AdaptedLearner(learner).configure((0.0, 4.0), 1.5)

@@ -1,4 +1,4 @@
-"""Importance-weighted lessons: what a weight means to each learner, against direct formulas and by simulation."""
+"""Importance-weighted updates: what a weight means to each learner, against direct formulas and by simulation."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def test_every_learner_that_accepts_weights_is_tested_here() -> None:
 
 
 @pytest.mark.parametrize("name", WEIGHTED)
-def test_weight_one_is_a_plain_lesson_and_weight_zero_is_none(name: str) -> None:
+def test_weight_one_is_a_plain_update_and_weight_zero_is_none(name: str) -> None:
     plain, told = WEIGHTED[name](), WEIGHTED[name]()
     rng = np.random.default_rng(3)
     for t in range(40):

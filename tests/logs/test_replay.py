@@ -25,13 +25,13 @@ class Fixed:
     randomized = False
 
     def __init__(self) -> None:
-        self.lessons: list[tuple[int, float]] = []
+        self.updates: list[tuple[int, float]] = []
 
     def decide(self, context):
         return int(context[:, -1].argmax())
 
     def learn(self, context, action, reward):
-        self.lessons.append((action, reward))
+        self.updates.append((action, reward))
 
 
 class OwnRounds(Fixed):
@@ -46,7 +46,7 @@ def test_progressive_judges_before_it_teaches() -> None:
 
     class Repeats(Fixed):
         def decide(self, context):
-            return self.lessons[-1][0] if self.lessons else 0
+            return self.updates[-1][0] if self.updates else 0
 
     truth = linear_truth(500, 3)
     (result,) = replay(truth.log(), [Repeats()]).learners
@@ -66,7 +66,7 @@ def test_estimates_of_a_fixed_policy_by_hand() -> None:
     assert learner.advantage("progressive").value == pytest.approx(
         dr(learner.evaluation).value - logged(learner.evaluation).value
     )
-    assert len(policy.lessons) == 600
+    assert len(policy.updates) == 600
     assert learner.evaluation.max_weight == pytest.approx(1 / truth.propensities.min())
 
 
@@ -77,7 +77,7 @@ def test_a_learner_of_its_own_rounds_is_taught_those_only() -> None:
         (learner,) = replay(truth.log(), [policy], method=method, seed=1).learners
         agrees = truth.contexts[:, :, -1].argmax(axis=1) == truth.actions
         assert agrees[learner.accepted].all()
-        assert [action for action, _ in policy.lessons] == truth.actions[learner.accepted].tolist()
+        assert [action for action, _ in policy.updates] == truth.actions[learner.accepted].tolist()
         assert 0 < len(learner.accepted) < agrees.sum()  # thinned
 
 

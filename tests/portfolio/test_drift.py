@@ -17,7 +17,7 @@ from equipoise.drift_order import MAX_WINDOWS, Pairs, PairSums, share
 from equipoise.errors import InvalidArgument
 from equipoise.learners import UCB, Constant
 from equipoise.portfolio import Event
-from equipoise.portfolio.drift import LOOK_EVERY, MAX_WAITING, STEP, Play, Stream, law_of
+from equipoise.portfolio.drift import CHECK_EVERY, MAX_WAITING, STEP, Play, Stream, law_of
 from equipoise.selectors import BalancedElimination, CounterfactualBalancing, RealizedBalancing, realized_balancing
 from tools.studies.drift import NULLS, alarms, regrets_after_swap, stream_crosses
 
@@ -29,19 +29,19 @@ def fed(rewards: list[float], alpha: float = 0.01, widths: float = 0.0) -> Strea
         play.reward = reward
         stream.queue.append(play)
         stream.advance()
-        if stream.plays >= stream.next_look:
-            stream.look()
+        if stream.plays >= stream.next_check:
+            stream.check()
     return stream
 
 
 def plain_ends(rewards: list[float], alpha: float, widths: float) -> tuple[float, float]:
-    """Both ends by their definition, over all windows and all looks."""
+    """Both ends by their definition, over all windows and all checks."""
 
     def radius(variance: float, level: float, n: int) -> float:
         return 1.7 * sqrt(n * variance * (log(log(2 * n)) + 0.72 * log(5.2 / level)))
 
     lower, upper = -inf, inf
-    for n in range(LOOK_EVERY, len(rewards) + 1, LOOK_EVERY):
+    for n in range(CHECK_EVERY, len(rewards) + 1, CHECK_EVERY):
         for j, start in enumerate(range(0, n, STEP)):
             own, m = rewards[start:n], n - start
             level = alpha / ((j + 1) * (j + 2))
@@ -238,23 +238,23 @@ def test_delays_that_depend_on_rewards_raise_no_alarm() -> None:
         else:
             waiting.append((t + 300, decision))
     assert not [mark for mark in portfolio.history.marks if mark.kind == "drift"]
-    watch = portfolio._state.drift.watch
-    assert watch is not None and len(watch.open) == len(waiting)
+    monitor = portfolio._state.drift.monitor
+    assert monitor is not None and len(monitor.open) == len(waiting)
 
 
 def test_a_withdrawn_round_holds_up_nobody() -> None:
     portfolio = Portfolio([Constant(0)])
     first = portfolio.decide(None)
     portfolio.learn(portfolio.decide(None), 1.0)
-    watch = portfolio._state.drift.watch
-    assert watch is not None
-    stream = watch.learners[0]
+    monitor = portfolio._state.drift.monitor
+    assert monitor is not None
+    stream = monitor.learners[0]
     stream.advance()
     assert stream.plays == 0
     portfolio.withdraw(first)
     stream.advance()
     assert stream.plays == 1
-    assert not watch.open
+    assert not monitor.open
 
 
 def test_variances_are_those_of_the_radii() -> None:
@@ -280,7 +280,7 @@ def test_impossible_responses_are_refused() -> None:
         Portfolio([UCB(2)], on_drift="panic")
     with pytest.raises(InvalidArgument, match=r"must have restart\(\) to begin a new epoch, as on_drift is 'restart'"):
         Portfolio([UCB(2)], Bare(), on_drift="restart")  # type: ignore[arg-type]
-    assert Portfolio([UCB(2)], on_drift="ignore")._state.drift.watch is None
+    assert Portfolio([UCB(2)], on_drift="ignore")._state.drift.monitor is None
 
 
 def test_a_lost_reward_holds_up_a_bounded_number_of_plays_and_later_windows_go_on() -> None:
@@ -292,10 +292,10 @@ def test_a_lost_reward_holds_up_a_bounded_number_of_plays_and_later_windows_go_o
     for t in range(3 * MAX_WAITING):
         decision = portfolio.decide(None)
         portfolio.learn(decision, float(rng.random() < (0.9 if t < 2 * MAX_WAITING else 0.1)))
-    watch = portfolio._state.drift.watch
-    assert alarms and watch is not None
-    assert max(len(stream.queue) for stream in watch.learners.values()) <= MAX_WAITING
-    assert len(watch.open) <= 1
+    monitor = portfolio._state.drift.monitor
+    assert alarms and monitor is not None
+    assert max(len(stream.queue) for stream in monitor.learners.values()) <= MAX_WAITING
+    assert len(monitor.open) <= 1
     loaded = Portfolio.from_state(portfolio.state())
     assert loaded.state()["drift"] == portfolio.state()["drift"]
     portfolio.learn(lost, 1.0)
@@ -312,7 +312,7 @@ def test_windows_that_begin_after_a_loss_agree_with_their_definition() -> None:
     stream.advance()
     assert [play.round for play in stream.skip()] == [0]
     stream.advance()
-    stream.look()
+    stream.check()
     level, n = 0.01 / (2 * 3), len(rewards) - STEP
     radius = 1.7 * sqrt(n * 0.25 * (log(log(2 * n)) + 0.72 * log(5.2 / level)))
     starts = [window.start for window in stream.windows]
@@ -355,30 +355,30 @@ def test_one_order_raises_no_alarm_wherever_rewards_lie(draw: Callable[..., floa
 
 
 def test_a_turned_order_is_found_and_windows_share_delta() -> None:
-    """j is better by 0.25 in every round up to 1,280, then worse; looks come every 128 rounds, or late."""
+    """j is better by 0.25 in every round up to 1,280, then worse; checks come every 128 rounds, or late."""
     for late in (0, 5):
         pairs, learning = (Pairs(0.01, 2, 1.0, PairSums(late, [0.0] * 4, [0.0] * 4)) for _ in range(2))
         found, gain = [], 0.0
-        for look in range(1, 21):
-            gain += 32.0 if look <= 10 else -32.0
-            sums = PairSums(128 * look + late, [0.0, gain, -gain, 0.0], [0.0, 8.0 * look, 8.0 * look, 0.0])
-            found.append(pairs.look(sums, (0, 1)))
-            assert learning.look(sums, (1,)) is None  # expert 0 learns: it may overtake under one law
+        for check in range(1, 21):
+            gain += 32.0 if check <= 10 else -32.0
+            sums = PairSums(128 * check + late, [0.0, gain, -gain, 0.0], [0.0, 8.0 * check, 8.0 * check, 0.0])
+            found.append(pairs.check(sums, (0, 1)))
+            assert learning.check(sums, (1,)) is None  # expert 0 learns: it may overtake under one law
         assert found[:10] == [None] * 10 and found[-1] == (0, 1)
     alphas = [pairs._alpha(rounds) for rounds in range(100_000)]
     assert 0.007 < 2 * sum(alphas) <= 0.01
 
 
-def test_arms_are_not_watched_again_once_contexts_have_changed() -> None:
+def test_arms_are_not_monitored_again_once_contexts_have_changed() -> None:
     """Else every round without a context after one with a context would begin anew, with all of delta."""
     portfolio = Portfolio([Constant(0)])
     for t in range(40):
         portfolio.learn(portfolio.decide(np.ones((1, 1)) if t == 20 else None), 1.0)
-        watch = portfolio._state.drift.watch
-        assert watch is not None and bool(watch.arms) == (t < 20)
+        monitor = portfolio._state.drift.monitor
+        assert monitor is not None and bool(monitor.arms) == (t < 20)
     loaded = Portfolio.from_state(portfolio.state())
     loaded.learn(loaded.decide(None), 1.0)
-    assert loaded._state.drift.watch is not None and not loaded._state.drift.watch.arms
+    assert loaded._state.drift.monitor is not None and not loaded._state.drift.monitor.arms
 
 
 def test_a_single_expert_has_no_order() -> None:
@@ -388,20 +388,20 @@ def test_a_single_expert_has_no_order() -> None:
     assert not [mark for mark in portfolio.history.marks if mark.kind == "drift"]
 
 
-def test_pairs_of_learners_that_join_are_watched_with_what_is_left_of_delta() -> None:
-    """Expert 2 joins, is worse than expert 0 for four looks and then better; windows that began before ignore it."""
+def test_pairs_of_learners_that_join_are_monitored_with_what_is_left_of_delta() -> None:
+    """Expert 2 joins, is worse than expert 0 for four checks and then better; windows that began before ignore it."""
     pairs = Pairs(0.05, 2, 1.0, PairSums(0, (0.0,) * 4, (0.0,) * 4))
-    assert pairs.look(PairSums(300, (0.0, 90.0, -90.0, 0.0), (0.0, 30.0, 30.0, 0.0)), (0, 1)) is None
+    assert pairs.check(PairSums(300, (0.0, 90.0, -90.0, 0.0), (0.0, 30.0, 30.0, 0.0)), (0, 1)) is None
     pairs.grow(3)
     loaded = Pairs.from_state(pairs.state())
     assert loaded.state() == pairs.state()
     pairs = loaded
     gain, found = 0.0, []
-    for look in range(1, 9):
-        gain += 60.0 if look <= 4 else -60.0
+    for check in range(1, 9):
+        gain += 60.0 if check <= 4 else -60.0
         gains = (0.0, 90.0, gain, -90.0, 0.0, 0.0, -gain, 0.0, 0.0)
-        squares = (0.0, 30.0, 20.0 * look, 30.0, 0.0, 0.0, 20.0 * look, 0.0, 0.0)
-        found.append(pairs.look(PairSums(300 + 150 * look, gains, squares), (0, 1, 2)))
+        squares = (0.0, 30.0, 20.0 * check, 30.0, 0.0, 0.0, 20.0 * check, 0.0, 0.0)
+        found.append(pairs.check(PairSums(300 + 150 * check, gains, squares), (0, 1, 2)))
     assert found[:4] == [None] * 4 and found[-1] == (0, 2)
     sizes = [len(window.sums.gains) for window in pairs.windows]
     assert sizes == [4, 4] + [9] * 8

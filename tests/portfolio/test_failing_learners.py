@@ -51,8 +51,8 @@ def test_every_request_is_answered_while_a_learner_is_broken(name: str) -> None:
         portfolio.learn(decision, 0.5)
     rows = portfolio.standing()
     assert sum(row.plays for row in rows) == 400
-    assert [len(learner.lessons) for learner in portfolio.learners] == [row.plays for row in rows]
-    assert broken.lessons and portfolio.health()["learners"][1]["failures"] >= MAX_FAILURES
+    assert [len(learner.updates) for learner in portfolio.learners] == [row.plays for row in rows]
+    assert broken.updates and portfolio.health()["learners"][1]["failures"] >= MAX_FAILURES
 
 
 @pytest.mark.parametrize("availability", ["any", "independent"])
@@ -253,7 +253,7 @@ def test_selectors_that_ask_everybody_do_without_the_one_that_fails(needs_all: A
 
 @pytest.mark.parametrize("failing", ["decide", "learn"])
 def test_pauses_grow_although_the_other_method_succeeds(failing: str) -> None:
-    """The reported fault: lessons of others' rounds, which succeeded, made the pauses of a broken learner short."""
+    """The reported fault: updates of others' rounds, which succeeded, made the pauses of a broken learner short."""
 
     portfolio = recorders(2, share_data=True)
     portfolio.learners[0].failures[failing] = 10**6
@@ -299,7 +299,7 @@ def test_a_learner_that_cannot_learn_is_suspended_too_and_deciding_does_not_excu
     assert portfolio.decide(None).learner == 0
 
 
-def test_the_list_of_failed_lessons_is_bounded() -> None:
+def test_the_list_of_failed_updates_is_bounded() -> None:
     portfolio = recorders(2, share_data=True)
     portfolio.learners[1].failures["learn"] = 10**6
     for _ in range(MAX_FAILED_UPDATES + 50):
@@ -327,7 +327,7 @@ def test_a_suspended_learner_goes_on_learning_and_its_absence_is_no_loss_of_evid
         decision = portfolio.decide(None)
         assert decision.learner == 1
         portfolio.learn(decision, 0.5)
-    assert len(portfolio.learners[0].lessons) == 20
+    assert len(portfolio.learners[0].updates) == 20
     assert portfolio.certificate().resolved_rounds == 20
     assert portfolio.describe().splitlines()[1].endswith("It is suspended.")
     portfolio.resume("Recorder(0)")

@@ -144,7 +144,7 @@ def test_any_sequence_of_changes_loses_nothing_and_folds_into_the_same_state(nam
         certificate = portfolio.certificate()
         assert certificate.rounds == plays + health["unplayed"]
         assert 0.0 <= certificate.regret_upper <= certificate.rounds
-    # A fold asks no learner to decide; lessons are the same, so flaky learners count the same calls only of those.
+    # A fold asks no learner to decide; updates are the same, so flaky learners count the same calls only of those.
     for learner in (*portfolio.learners, *folded.learners):
         if isinstance(learner, Flaky):
             learner.every = 10**9

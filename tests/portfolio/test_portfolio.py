@@ -85,7 +85,7 @@ def test_rewards_come_late_out_of_order_and_by_id_alone() -> None:
     assert [(row.plays, row.pending) for row in rows] == [(3, 0), (3, 0)]
     assert [row.mean_reward for row in rows] == pytest.approx([0.3, 0.4])
     assert rewards_of(portfolio) == [[0.1, 0.3, 0.5], [0.4, 0.6, 0.2]]  # closed-form bounds: learned at once
-    assert [context for context, *_ in portfolio.learners[1].lessons] == [3, 5, 1]
+    assert [context for context, *_ in portfolio.learners[1].updates] == [3, 5, 1]
 
 
 def test_a_decision_says_who_acts_and_how_likely() -> None:
@@ -124,7 +124,7 @@ def test_a_reward_that_never_comes_is_credited_by_default_and_ignored_if_it_come
     )  # two further decisions were made, and the first may still get its reward
     portfolio.decide("fourth")
     assert numbers(portfolio.pending) == (3, 4)
-    assert portfolio.learners[0].lessons == [("second", 0, 1.0), ("first", 0, 0.25)]
+    assert portfolio.learners[0].updates == [("second", 0, 1.0), ("first", 0, 0.25)]
     row = portfolio.standing()[0]
     assert (row.plays, row.pending, row.mean_reward) == (4, 2, 0.625)
 
@@ -191,7 +191,7 @@ def test_shared_data_teaches_every_learner_that_accepts_it_once() -> None:
         portfolio.learn(portfolio.decide(t), t / 10)
     assert rewards_of(portfolio) == [[0.0, 0.1, 0.2, 0.3, 0.4, 0.5], [0.1, 0.4], [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]]
     # Whoever learns learns of the action that was played, whoever played it; the selector counts own plays only.
-    assert [action for _, action, _ in learners[2].lessons] == [0, 1, 2, 0, 1, 2]
+    assert [action for _, action, _ in learners[2].updates] == [0, 1, 2, 0, 1, 2]
     rows = portfolio.standing()
     assert [row.plays for row in rows] == [2, 2, 2]
     assert [row.mean_reward for row in rows] == pytest.approx([0.15, 0.25, 0.35])
@@ -237,14 +237,14 @@ def test_an_eliminated_learner_learns_from_its_own_open_rounds_only(bound: Any) 
             break
     assert [decision.learner for decision, _ in waiting] in ([0, 1, 0, 1], [1, 0, 1, 0])
     staying, gone = portfolio.learners
-    n_lessons = len(gone.lessons)
+    n_updates = len(gone.updates)
     for _ in range(10):
         waiting.append((portfolio.decide(None), 1.0))
     for late in waiting:
         portfolio.learn(*late)
-    assert [action for _, action, _ in gone.lessons[n_lessons:]] == [1, 1]
-    assert [action for _, action, _ in staying.lessons[n_lessons:]].count(1) == 2
-    assert len(staying.lessons) == n_lessons + 14
+    assert [action for _, action, _ in gone.updates[n_updates:]] == [1, 1]
+    assert [action for _, action, _ in staying.updates[n_updates:]].count(1) == 2
+    assert len(staying.updates) == n_updates + 14
     assert portfolio.selector.active == (0,)
 
 
@@ -269,9 +269,9 @@ def test_what_the_caller_changes_later_is_not_learned(bound: Any) -> None:
     outcome.clear()
     for decision in decisions[:3]:
         portfolio.learn(decision.id, 0.5)
-    lessons = sorted(learner.lessons, key=lambda lesson: str(type(lesson[0])))
-    assert len(lessons) == 4
-    for context, learned, _ in lessons:
+    updates = sorted(learner.updates, key=lambda update: str(type(update[0])))
+    assert len(updates) == 4
+    for context, learned, _ in updates:
         values = context.values() if isinstance(context, dict) else context
         assert all(np.all(np.asarray(value) == 1.0) for value in values)
         assert learned == [1, 2, 3] if isinstance(learned, list) else learned.tolist() == [1.0, 2.0]
@@ -280,7 +280,7 @@ def test_what_the_caller_changes_later_is_not_learned(bound: Any) -> None:
 def test_the_outcome_stands_for_the_action() -> None:
     portfolio = recorders(1)
     portfolio.learn(portfolio.decide("start"), 0.5, outcome=["a", "trajectory"])
-    assert portfolio.learners[0].lessons == [("start", ["a", "trajectory"], 0.5)]
+    assert portfolio.learners[0].updates == [("start", ["a", "trajectory"], 0.5)]
 
 
 def test_regret_may_come_with_the_reward() -> None:
@@ -289,7 +289,7 @@ def test_regret_may_come_with_the_reward() -> None:
     first = portfolio.decide(None)
     with pytest.raises(InvalidArgument, match=r"^regret of play 1 of learner 0 is unknown, but its bound is Observed"):
         portfolio.learn(first, 0.5)
-    assert learners[0].lessons == []
+    assert learners[0].updates == []
     portfolio.learn(first, 0.5, regret=0.125)
     assert portfolio.standing()[0].mean_bound == 0.125
     assert learners[0].rewards == [0.5]

@@ -60,7 +60,7 @@ def test_an_overdue_decision_that_cannot_be_taught_fails_nothing() -> None:
     for _ in range(3):
         portfolio.decide(None)
     assert rewards_of(portfolio) == [[0.0, 0.0]]
-    assert [lesson.round for lesson in portfolio.failed_updates] == [1]
+    assert [update.round for update in portfolio.failed_updates] == [1]
     assert portfolio.standing()[0].plays - portfolio.standing()[0].pending == 3
 
 
@@ -126,8 +126,8 @@ def test_a_failure_with_random_learners_changes_nothing() -> None:
 
 @pytest.mark.parametrize("bound", [Power(1.0), Observed()])
 @pytest.mark.parametrize("failing", [0, 1, 2])
-def test_a_failing_lesson_is_lost_for_its_learner_only(bound: Any, failing: int) -> None:
-    """Shared data: everybody else learns, the selector gets the reward, and the lesson can be tried again."""
+def test_a_failing_update_is_lost_for_its_learner_only(bound: Any, failing: int) -> None:
+    """Shared data: everybody else learns, the selector gets the reward, and the update can be tried again."""
     portfolio, undisturbed = recorders(3, bound, share_data=True), recorders(3, bound, share_data=True)
     for t in range(3):
         portfolio.decide(t)
@@ -144,14 +144,14 @@ def test_a_failing_lesson_is_lost_for_its_learner_only(bound: Any, failing: int)
     assert portfolio.retry_updates() == 0
 
 
-def test_lessons_that_are_learned_in_order_go_on_after_one_that_failed() -> None:
+def test_updates_that_are_learned_in_order_go_on_after_one_that_failed() -> None:
     """A reward completes a prefix of three plays, and the learner fails at the second of them."""
 
     class FailsAtTwo(Recorder):
         def learn(self, context, action, reward):
             if reward == 0.2:
                 self.fail("learn")
-            self.lessons.append((context, action, reward))
+            self.updates.append((context, action, reward))
 
     learner = FailsAtTwo()
     portfolio = Portfolio([learner], BalancedElimination([Observed()]))

@@ -45,12 +45,12 @@ def test_only_rounds_that_happened_are_learned_and_counted(events: Any, bound: A
             portfolio.withdraw(id_)
     assert portfolio.pending == tuple(id_ for id_ in chosen if id_ not in rewards)
     for i, learned in enumerate(rewards_of(portfolio)):
-        lessons = [id_ for id_ in chosen if share_data or chosen[id_] == i]
+        updates = [id_ for id_ in chosen if share_data or chosen[id_] == i]
         if bound == Observed():
-            resolved = [id_ in rewards for id_ in lessons]
-            expected = lessons[: resolved.index(False)] if False in resolved else lessons
+            resolved = [id_ in rewards for id_ in updates]
+            expected = updates[: resolved.index(False)] if False in resolved else updates
         else:
-            expected = [id_ for id_ in arrived if id_ in lessons]
+            expected = [id_ for id_ in arrived if id_ in updates]
         assert learned == [rewards[id_] for id_ in expected]
     plays = [list(chosen.values()).count(i) for i in range(2)]
     assert [row.plays for row in portfolio.standing()] == plays
@@ -96,7 +96,7 @@ def test_a_decision_past_its_deadline_was_booked_and_is_not_withdrawn() -> None:
         portfolio.withdraw(nth(portfolio, 1))
 
 
-def test_a_learner_that_fails_over_what_waited_loses_that_lesson_only() -> None:
+def test_a_learner_that_fails_over_what_waited_loses_that_update_only() -> None:
     portfolio = recorders(1, Observed())
     first, second, third = (portfolio.decide(t) for t in range(3))
     portfolio.learn(second, 0.2)
@@ -131,4 +131,4 @@ def test_an_episode_that_waits_for_an_earlier_one_is_saved(tmp_path: Any) -> Non
     portfolio.save(tmp_path / "portfolio")
     other = Portfolio.load(tmp_path / "portfolio", learners=recorders(1).learners)
     other.learn(first, 0.25)
-    assert other.learners[0].lessons[-1] == (None, ([0], [1], [0.5]), 0.5)
+    assert other.learners[0].updates[-1] == (None, ([0], [1], [0.5]), 0.5)

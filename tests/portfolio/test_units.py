@@ -285,7 +285,7 @@ def test_learners_without_a_map_see_what_was_given() -> None:
     portfolio = Portfolio([recorder, OFUL(features=Prefix(2))], Uniform(2), seed=1)
     for _ in range(8):
         portfolio.learn(portfolio.decide(context), 0.5)
-    assert recorder.lessons and all(type(lesson[0]) is np.ndarray for lesson in recorder.lessons)
+    assert recorder.updates and all(type(update[0]) is np.ndarray for update in recorder.updates)
     alone = Portfolio([Recorder(), OFUL(2)], Uniform(2), seed=1)
     for _ in range(8):
         alone.learn(alone.decide(context), 0.5)

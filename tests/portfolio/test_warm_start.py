@@ -143,7 +143,7 @@ def test_a_journal_keeps_what_was_learned_over_a_crash(tmp_path: Path, evidence:
 
 def test_after_an_error_nobody_has_learned_anything() -> None:
     truth = linear_truth(N, 1)
-    lessons = list(truth.log().each_round())
+    logged = list(truth.log().each_round())
     cases: dict[str, dict[str, Any]] = {
         r"'LinearThompson\(d=2\)' cannot learn row 9 of the log, and nothing was learned: InvalidArgument: context": {
             "context": np.ones((4, 1))
@@ -155,7 +155,7 @@ def test_after_an_error_nobody_has_learned_anything() -> None:
     for message, change in cases.items():
         portfolio = Portfolio([LinearThompson(2), OFUL(3)], seed=3)
         before, events = digest(portfolio), recorded(portfolio)
-        bad = [*lessons[:8], lessons[8]._replace(**change), *lessons[9:]]
+        bad = [*logged[:8], logged[8]._replace(**change), *logged[9:]]
         with pytest.raises(InvalidArgument, match=message):
             portfolio.warm_start(bad)
         assert digest(portfolio) == before and not events
@@ -165,10 +165,10 @@ def test_after_an_error_nobody_has_learned_anything() -> None:
 
 
 def test_clipped_rewards_are_those_of_the_portfolio() -> None:
-    lesson = LoggedRound(np.eye(2), 0, 3.0, 0.5)
+    logged = LoggedRound(np.eye(2), 0, 3.0, 0.5)
     clipped, other = Portfolio([OFUL(2)], reward_range=(0, 1), clip=True), Portfolio([OFUL(2)])
-    clipped.warm_start([lesson])
-    other.warm_start([lesson._replace(reward=1.0)])
+    clipped.warm_start([logged])
+    other.warm_start([logged._replace(reward=1.0)])
     assert clipped.learners == other.learners
 
 

@@ -267,8 +267,8 @@ def test_an_episode_that_one_learner_cannot_learn_is_learned_by_the_others() -> 
     learners[1].failures["learn"] = 1
     portfolio = Portfolio(learners, BalancedElimination([Power(1.0)] * 2, reward_range=(0.0, 4.0)), share_data=True)
     rl.run(Corridor(), portfolio, 1, horizon=4)
-    assert portfolio.pending == () and [len(learner.lessons) for learner in learners] == [1, 0]
-    assert [lesson.learner for lesson in portfolio.failed_updates] == [1]
+    assert portfolio.pending == () and [len(learner.updates) for learner in learners] == [1, 0]
+    assert [update.learner for update in portfolio.failed_updates] == [1]
 
 
 @pytest.mark.parametrize("low_switching", [False, True])

@@ -1,4 +1,4 @@
-"""Selectors with demands run compiled as they run in a portfolio: same choices, odds and lessons."""
+"""Selectors with demands run compiled as they run in a portfolio: same choices, odds and updates."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ def batch_of(n: int, seed: int = 0) -> Batch:
     truth, rng = linear_truth(n, seed), np.random.default_rng(seed)
     n_offered = rng.integers(2, 5, size=n)
     actions = np.minimum(truth.actions, n_offered - 1)
-    lessons = rng.choice([ALWAYS, NEVER, WHEN_PROPOSED], size=n)
-    return Batch(truth.contexts, n_offered, actions, truth.rewards, rng.random(n) + 0.5, lessons, truth.propensities)
+    updates = rng.choice([ALWAYS, NEVER, WHEN_PROPOSED], size=n)
+    return Batch(truth.contexts, n_offered, actions, truth.rewards, rng.random(n) + 0.5, updates, truth.propensities)
 
 
 def part(batch: Batch, which: slice) -> Batch:
@@ -47,8 +47,8 @@ def plain(learner, batch: Batch, lane: int, seed: int) -> tuple[list[int], list[
             probabilities.append(exploits + learner.epsilon / len(context))
         else:
             probabilities.append(float(action == logged_action))
-        lesson = batch.lessons[n]
-        if lesson == ALWAYS or (lesson == WHEN_PROPOSED and action == batch.actions[n]):
+        update = batch.updates[n]
+        if update == ALWAYS or (update == WHEN_PROPOSED and action == batch.actions[n]):
             learner.learn(context, int(batch.actions[n]), float(batch.rewards[n]), float(batch.weights[n]))
     return proposed, probabilities
 

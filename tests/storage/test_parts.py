@@ -264,7 +264,7 @@ def test_what_cannot_be_saved_is_refused_when_it_is_decided_and_changes_nothing(
 
     class Stubborn(Recorder):
         def decide(self, context):
-            return Proposal(action if self.lessons else 0)
+            return Proposal(action if self.updates else 0)
 
     portfolio = Portfolio([Stubborn()], BalancedElimination([Power(1.0)]))
     portfolio.learn(portfolio.decide(None), 0.5)
@@ -286,7 +286,7 @@ def test_what_can_be_saved_is_the_same_after_loading(context: Any, tmp_path: Pat
     portfolio.save(tmp_path / "p")
     loaded = Portfolio.load(tmp_path / "p", learners=[Recorder()])
     loaded.learn(decision, 0.5, outcome=[b"1", {2: "x"}])
-    ((seen, outcome, _),) = loaded.learners[0].lessons
+    ((seen, outcome, _),) = loaded.learners[0].updates
     assert str(seen) == str(context) and outcome == [b"1", {2: "x"}]
 
 

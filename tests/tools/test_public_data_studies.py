@@ -22,7 +22,7 @@ def test_the_learner_that_a_replay_ranks_first_is_good_live(capsys: pytest.Captu
 
 
 def test_a_portfolio_of_four_libraries_goes_on_identically() -> None:
-    """Past the first model of LightGBM, which is fitted after 256 of its lessons, only the full study goes."""
+    """Past the first model of LightGBM, which is fitted after 256 of its updates, only the full study goes."""
     _, rewards, same = adapter_prices.play_portfolio(problems()["breast cancer"], 120, 0, own_data=False)
     assert same and set(rewards.tolist()) <= {0.0, 1.0}
 

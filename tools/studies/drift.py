@@ -1,7 +1,7 @@
 """False alarms, detection delays and regret under drift: `python -m tools.studies.drift [--runs N] [--jobs J]`.
 
 *False alarms*: portfolios under one law, 1,000 runs for each null: arms (UCB over 200 arms explores, so that means
-fall), frozen policies under random contexts, learners' own bounds, a stationary exploration trap with shared data, and
+drop), frozen policies under random contexts, learners' own bounds, a stationary exploration trap with shared data, and
 the order of fixed rules. Each null may be refuted in at most a share delta of the runs. The control has half the radius
 and must be refuted more often than delta: else the count proves nothing.
 *Detection*: UCB(5), whose best arm falls from 0.9 to 0.2 after 3,000 rounds.
@@ -26,7 +26,7 @@ import numpy as np
 from equipoise import Portfolio
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.learners import OFUL, UCB, Constant
-from equipoise.portfolio.drift import Play, Stream, Watch
+from equipoise.portfolio.drift import Play, RewardMonitor, Stream
 from equipoise.problems import DriftingBandit, KArmedBandit, LinearBandit
 from equipoise.selectors import CounterfactualBalancing, RealizedBalancing
 
@@ -43,8 +43,8 @@ def stream_crosses(seed: int, rounds: int, *, alpha: float, scale: float = 1.0) 
         play.reward = float(reward)
         stream.queue.append(play)
         stream.advance()
-        if stream.plays >= stream.next_look:
-            stream.look()
+        if stream.plays >= stream.next_check:
+            stream.check()
             if stream.highest_lower > stream.least_upper:
                 return True
     return False
@@ -85,7 +85,7 @@ NULLS: dict[str, tuple[Callable[[], tuple[Any, Portfolio]], int]] = {
 
 
 def has_alarm(name: str, rounds: int, scale: float, seed: int) -> bool:
-    """Whether a run under one law ends with an alarm; `scale` multiplies all radii of the watch."""
+    """Whether a run under one law ends with an alarm; `scale` multiplies all radii of the monitor."""
     logging.disable(logging.WARNING)
     problem, portfolio = NULLS[name][0]()
     rng = np.random.default_rng([8, seed])
@@ -93,18 +93,18 @@ def has_alarm(name: str, rounds: int, scale: float, seed: int) -> bool:
     for _ in range(rounds):
         context = problem.observe(rng)
         decision = portfolio.decide(None if fixed else context)
-        watch = portfolio._state.drift.watch
-        if scale != 1.0 and watch is not None and not watch.learners[0 if 0 in watch.learners else 1].plays:
-            _narrow(watch, scale)
+        monitor = portfolio._state.drift.monitor
+        if scale != 1.0 and monitor is not None and not monitor.learners[0 if 0 in monitor.learners else 1].plays:
+            _narrow(monitor, scale)
         portfolio.learn(decision, problem.respond(context, decision.action, rng))
         if any(mark.kind == "drift" for mark in portfolio.history.marks):
             return True
     return False
 
 
-def _narrow(watch: Watch, scale: float) -> None:
-    watch.law = watch.law._replace(
-        own_variance=watch.law.own_variance * scale**2, regret_variance=watch.law.regret_variance * scale**2
+def _narrow(monitor: RewardMonitor, scale: float) -> None:
+    monitor.law = monitor.law._replace(
+        own_variance=monitor.law.own_variance * scale**2, regret_variance=monitor.law.regret_variance * scale**2
     )
 
 
@@ -119,7 +119,7 @@ def alarms(name: str, seeds: Iterable[int], *, quick: bool = False, scale: float
 
 
 def rounds_to_alarm(seed: int, before: float = 0.9, after: float = 0.2, change: int = 3_000) -> int | None:
-    """Rounds between the fall of the best of five arms and the alarm; None if there is none in 1,000 rounds."""
+    """Rounds between the drop of the best of five arms and the alarm; None if there is none in 1,000 rounds."""
     problem = DriftingBandit([[0.1, 0.3, 0.5, 0.7, before], [0.1, 0.3, 0.5, 0.7, after]], knots=(change, change + 1))
     portfolio, rng, found = Portfolio([UCB(5)], seed=seed), np.random.default_rng([9, seed]), []
     portfolio.on_event(lambda event: found.append(event) if event.kind == "drift" else None)

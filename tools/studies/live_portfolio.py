@@ -44,7 +44,7 @@ class Flaky:
     def __init__(self, number: int, share: float, n_actions: int) -> None:
         self.name, self.share, self.n_actions = f"flaky {number}", share, n_actions
         self.rng, self.arms = np.random.default_rng(number), UCB(n_actions)
-        self.dead, self.lessons = False, 0
+        self.dead, self.updates = False, 0
 
     def decide(self, context: Any) -> Any:
         if self.dead or self.rng.random() < self.share:
@@ -62,7 +62,7 @@ class Flaky:
         if self.dead or self.rng.random() < self.share:
             raise ValueError("cannot learn")
         self.arms.learn(context, action, reward)
-        self.lessons += 1
+        self.updates += 1
 
 
 def chaos(rounds: int = 100_000) -> Figures:
@@ -93,7 +93,7 @@ def chaos(rounds: int = 100_000) -> Figures:
     yield "plays equal decisions of each learner", [row.plays for row in rows], [row.plays for row in rows] == charged
     later = rows[3].plays - plays_when_back
     yield "plays of the dead learner after it came back", later, later > 0
-    yield "failed lessons kept", len(portfolio.failed_updates), len(portfolio.failed_updates) > 0
+    yield "failed updates kept", len(portfolio.failed_updates), len(portfolio.failed_updates) > 0
 
 
 class FailsAtZero:

@@ -21,7 +21,7 @@ On two idle cores, 10 seconds each, the median of three runs by CPU time:
 Durable runs depend on the disk: with CounterfactualBalancing five others had 236 to 260 us and a p99 of 17 to 18 ms,
 where no flush took long, and three medians of three had 262 to 296 us and a p99 of 150 to 310 ms.
 CounterfactualBalancing runs with shared data and greedy experts, as `for_learners` makes it for learners that
-share their data: three proposals and three lessons a round in place of one.
+share their data: three proposals and three updates a round in place of one.
 
 CPU time per request rises with what else runs on the machine, by half and more for the bare route; ratios within one
 run are steadier.

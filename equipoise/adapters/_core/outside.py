@@ -17,7 +17,7 @@ from equipoise.features.offers import as_matrix, check_entries
 from equipoise.kernels.records import check_layout
 from equipoise.kernels.streams import LEARNERS, generator_at
 from equipoise.learner import Proposal
-from equipoise.learners._core.base import check_index, check_lesson, name_setting, seed_setting
+from equipoise.learners._core.base import check_index, check_update, name_setting, seed_setting
 from equipoise.settings import Configured, configurable
 from equipoise.settings.units import Units, rewards_setting, units_columns
 from equipoise.types import Action, AnyArray, Array, Context, State
@@ -56,7 +56,7 @@ class OutsideLearner(Configured, Units):
         raise NotImplementedError  # abstract
 
     def check_reward(self, reward: float, weight: float) -> float:
-        return check_lesson(self, reward, weight)
+        return check_update(self, reward, weight)
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an offered action."""

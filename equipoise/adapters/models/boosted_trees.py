@@ -1,9 +1,9 @@
-"""Gradient-boosted trees by LightGBM and XGBoost, fitted again from time to time on a window of the last lessons.
+"""Gradient-boosted trees by LightGBM and XGBoost, fitted again from time to time on a window of the last updates.
 
-After lesson n, a multiple of `every`, a fit starts in another thread on a copy of the window. The fitted model takes
-effect right after lesson n + `lag`, which waits for it if it is late. So the model in use depends on the lessons alone
+After update n, a multiple of `every`, a fit starts in another thread on a copy of the window. The fitted model takes
+effect right after update n + `lag`, which waits for it if it is late. So the model in use depends on the updates alone
 and not on how fast the machine is: replays and resumed runs are exact, and a request waits only if a fit takes longer
-than `lag` lessons do.
+than `lag` updates do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from equipoise.settings import configurable, describe, setting
 from equipoise.settings.checks import count
 from equipoise.types import Array, Config, State
 
-# One thread and a fixed order of sums, so that equal lessons give equal trees.
+# One thread and a fixed order of sums, so that equal updates give equal trees.
 LIGHTGBM = {"deterministic": True, "force_row_wise": True, "num_threads": 1, "seed": 0, "verbosity": -1}
 XGBOOST = {"nthread": 1, "seed": 0, "verbosity": 0, "device": "cpu"}
 
@@ -46,7 +46,7 @@ def plain_settings(name: str, value: Any) -> Config:
 
 @configurable
 class WindowedModel(Model):
-    """A model that is fitted on a window of the last lessons. Subclasses implement `fit`, `load`, `dump`, `predict`."""
+    """A model that is fitted on a window of the last updates. Subclasses implement `fit`, `load`, `dump`, `predict`."""
 
     window: int = setting(
         "Number of latest updates that a fit uses.", partial(count, maximum=10_000_000), default=2_048
@@ -69,12 +69,12 @@ class WindowedModel(Model):
         self._prior = sum(reward_range) / 2
         self._rows = np.zeros((self.window, self.dim))
         self._rewards, self._weights = np.zeros(self.window), np.zeros(self.window)
-        self._n_lessons = 0
+        self._n_updates = 0
         self._model: Any = None  # in use; None before the first fit
         self._fit: Future[Any] | None = None  # takes effect later
 
     def fit(self, rows: Array, rewards: Array, weights: Array) -> Any:
-        """A model that is fitted on these lessons; runs in another thread."""
+        """A model that is fitted on these updates; runs in another thread."""
         raise NotImplementedError  # abstract
 
     def load(self, data: bytes) -> Any:
@@ -91,16 +91,16 @@ class WindowedModel(Model):
         return np.full(len(rows), self._prior) if self._model is None else self.predict(self._model, rows)
 
     def learn(self, row: Array, reward: float, weight: float) -> None:
-        position = self._n_lessons % self.window
+        position = self._n_updates % self.window
         self._rows[position], self._rewards[position], self._weights[position] = row, reward, weight
-        self._n_lessons += 1
-        since_start = self._n_lessons % self.every
+        self._n_updates += 1
+        since_start = self._n_updates % self.every
         if since_start == self.lag % self.every and self._fit is not None:
             self._model, self._fit = self._fit.result(), None
         if since_start == 0:
-            used = slice(min(self._n_lessons, self.window))
-            lessons = (self._rows[used].copy(), self._rewards[used].copy(), self._weights[used].copy())
-            self._fit = _pool().submit(self._fit_and_load, *lessons)
+            used = slice(min(self._n_updates, self.window))
+            updates = (self._rows[used].copy(), self._rewards[used].copy(), self._weights[used].copy())
+            self._fit = _pool().submit(self._fit_and_load, *updates)
 
     def _fit_and_load(self, rows: Array, rewards: Array, weights: Array) -> Any:
         # Loaded from its bytes, the model is the same object that a resumed run would have.
@@ -112,7 +112,7 @@ class WindowedModel(Model):
             "rows": self._rows.copy(),
             "rewards": self._rewards.copy(),
             "weights": self._weights.copy(),
-            "n_lessons": np.array([self._n_lessons]),
+            "n_updates": np.array([self._n_updates]),
             "model": as_array(b"" if self._model is None else self.dump(self._model)),
             "coming": as_array(b"" if coming is None else self.dump(coming)),
         }
@@ -121,7 +121,7 @@ class WindowedModel(Model):
         model, coming = (self.load(state[name].tobytes()) if len(state[name]) else None for name in ("model", "coming"))
         for own, name in ((self._rows, "rows"), (self._rewards, "rewards"), (self._weights, "weights")):
             own[...] = state[name]
-        self._n_lessons = int(state["n_lessons"][0])
+        self._n_updates = int(state["n_updates"][0])
         self._model, self._fit = model, None
         if coming is not None:
             self._fit = Future()

@@ -70,8 +70,8 @@ class Sklearn(Model):
             self._open_linear()
 
     def _open_linear(self) -> None:
-        """One lesson creates the arrays, which are then cleared."""
-        # Without shuffling a generator is never used, but one that had to be created anew would cost every lesson time.
+        """One update creates the arrays, which are then cleared."""
+        # Without shuffling a generator is never used, but one that had to be created anew would cost every update time.
         self._model.set_params(random_state=np.random.RandomState(0), shuffle=False)
         rows, labels = np.zeros((1, self.dim)), np.zeros(1)
         self._model.partial_fit(rows, labels, **({"classes": LABELS} if self._classifies else {}))
@@ -104,12 +104,12 @@ class Sklearn(Model):
     def learn(self, row: Array, reward: float, weight: float) -> None:
         if self._classifies:
             self._learn_labels(row, reward, weight)
-        elif weight == 1.0:  # checking a weight takes as long as the lesson
+        elif weight == 1.0:  # checking a weight takes as long as the update
             self._fit(row[None], [reward])
         else:
             self._fit(row[None], [reward], sample_weight=[weight])
         if self._keeps_losses:
-            self._model.loss_curve_.clear()  # a neural network keeps the loss of every lesson, and uses the last only
+            self._model.loss_curve_.clear()  # a neural network keeps the loss of every update, and uses the last only
 
     def _learn_labels(self, row: Array, reward: float, weight: float) -> None:
         low, high = self._reward_range
@@ -122,12 +122,12 @@ class Sklearn(Model):
         classes = {} if self._is_fitted else {"classes": LABELS}
         self._fit(rows, LABELS[used], sample_weight=weights[used], **classes)
 
-    def _fit(self, *lesson: Any, **more: Any) -> None:
-        """Learn a lesson whose numbers were checked: checking them again takes a tenth of the time."""
+    def _fit(self, *update: Any, **more: Any) -> None:
+        """Learn an update whose numbers were checked: checking them again takes a tenth of the time."""
         from sklearn import config_context
 
         with config_context(assume_finite=True):
-            self._model.partial_fit(*lesson, **more)
+            self._model.partial_fit(*update, **more)
 
     def state(self) -> State:
         if self._linear:

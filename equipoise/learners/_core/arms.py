@@ -1,9 +1,9 @@
 """Arms that come and go: what a learner knows about each id, for the ids seen lately.
 
 The arms of `Offers` with ids have names instead of numbers, and there is no limit to how many there are over time. An
-arm is remembered from its first lesson until it has not been offered in `window` lessons of the learner; if it is
+arm is remembered from its first update until it has not been offered in `window` updates of the learner; if it is
 offered again later, it counts as a new arm, about which nothing is known. So the memory is that of the arms offered in
-the last `window` lessons.
+the last `window` updates.
 
 Share of delta. The n-th new arm (n = 1, 2, ..., arms that come back included) has the share
 
@@ -63,19 +63,19 @@ class Arms(Generic[RowsT]):
     def __init__(self, unknown: RowsT, window: int) -> None:
         self._unknown = unknown  # a tuple of arrays with the single row of an unknown arm
         self._window = window
-        self.lessons = 0
+        self.updates = 0
         self.n_new = 0  # new arms so far
-        self._slots: dict[str, int] = {}  # the row of each arm: 0, 1, ... in the order of their lessons
+        self._slots: dict[str, int] = {}  # the row of each arm: 0, 1, ... in the order of their updates
         self._resize(MIN_CAPACITY)
 
     def find(self, ids: Sequence[str]) -> Integers:
         """The row of each id in `memory`; -1, the last row, for one that is not known."""
         slots = np.array([self._slots.get(id_, -1) for id_ in ids], np.int64)
-        slots[self._seen[slots] < self.lessons - self._window] = -1
+        slots[self._seen[slots] < self.updates - self._window] = -1
         return slots
 
     def open(self, id_: str) -> int:
-        """The row of an arm that has a lesson; reset if the arm is new."""
+        """The row of an arm that has an update; reset if the arm is new."""
         slot = int(self.find((id_,))[0])
         if slot >= 0:
             return slot
@@ -84,21 +84,21 @@ class Arms(Generic[RowsT]):
                 self._make_room()
             self._slots[id_] = len(self._slots)
         slot = self._slots[id_]
-        self.orders[slot], self._seen[slot] = self.n_new, self.lessons
+        self.orders[slot], self._seen[slot] = self.n_new, self.updates
         self.n_new += 1
         for array, row in zip(self.memory, self._unknown, strict=True):
             array[slot] = row[0]
         return slot
 
     def see(self, ids: Sequence[str]) -> None:
-        """Count a lesson in which these arms were offered."""
-        self.lessons += 1
+        """Count an update in which these arms were offered."""
+        self.updates += 1
         known = self.find(ids)
-        self._seen[known[known >= 0]] = self.lessons
+        self._seen[known[known >= 0]] = self.updates
 
     def known(self) -> list[tuple[str, int]]:
         """The arms that are remembered, with their rows."""
-        oldest = self.lessons - self._window
+        oldest = self.updates - self._window
         return [(id_, slot) for id_, slot in self._slots.items() if self._seen[slot] >= oldest]
 
     def _make_room(self) -> None:
@@ -128,7 +128,7 @@ class Arms(Generic[RowsT]):
         encoded = [id_.encode() for id_, _ in kept]
         rows = {f"arms.{name}": array[slots] for name, array in zip(self._fields(), self.memory, strict=True)}
         return {
-            "arms.counts": np.array([self.lessons, self.n_new]),
+            "arms.counts": np.array([self.updates, self.n_new]),
             "arms.id_bytes": np.frombuffer(b"".join(encoded), np.uint8).copy(),
             "arms.id_lengths": np.array([len(id_) for id_ in encoded], np.int64),
             "arms.seen": self._seen[slots],
@@ -151,7 +151,7 @@ class Arms(Generic[RowsT]):
         ends = np.cumsum(state["arms.id_lengths"])
         text = state["arms.id_bytes"].tobytes()
         ids = [text[end - length : end].decode() for end, length in zip(ends, state["arms.id_lengths"], strict=True)]
-        arms.lessons, arms.n_new = (int(number) for number in state["arms.counts"])
+        arms.updates, arms.n_new = (int(number) for number in state["arms.counts"])
         arms._resize(max(MIN_CAPACITY, 2 * n))
         arms._fill(ids, state["arms.seen"], state["arms.orders"], [state[f"arms.{name}"] for name in self._fields()])
         return arms

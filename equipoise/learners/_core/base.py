@@ -136,7 +136,7 @@ class KernelLearner(Configured, Units, Generic[ParamsT, MemoryT]):
         return actions, check_choice(context, action, len(actions))
 
     def check_reward(self, reward: float, weight: float) -> float:
-        return check_lesson(self, reward, weight)
+        return check_update(self, reward, weight)
 
     def state(self) -> State:
         """The learned state as a dictionary of arrays."""
@@ -175,7 +175,7 @@ def _arrays_of(part: object, name: str = "") -> Iterator[tuple[str, AnyArray]]:
                 yield from _arrays_of(value, f"{name}.{own}" if name else str(own))
 
 
-def check_lesson(learner: Learner, reward: float, weight: float) -> float:
+def check_update(learner: Learner, reward: float, weight: float) -> float:
     """Return the reward as a number; raise an error if the learner cannot learn from it with this weight."""
     number = measured("reward", reward)
     if weight != 1.0:

@@ -22,7 +22,7 @@ class Greedy:
     randomized = False
 
     def __init__(self, action: int, greedy: int | None) -> None:
-        self.action, self.greedy, self.lessons = action, greedy, list[tuple[Any, int, float]]()
+        self.action, self.greedy, self.updates = action, greedy, list[tuple[Any, int, float]]()
         self.broken = False
 
     def decide(self, context: Any) -> Proposal:
@@ -31,13 +31,13 @@ class Greedy:
         return Proposal(self.action, greedy=self.greedy)
 
     def learn(self, context: Any, action: int, reward: float) -> None:
-        self.lessons.append((context, action, reward))
+        self.updates.append((context, action, reward))
 
     def state(self) -> dict[str, Any]:
-        return {"lessons": np.array(self.lessons, np.float64).reshape(-1, 3)}
+        return {"updates": np.array(self.updates, np.float64).reshape(-1, 3)}
 
     def restore(self, state: dict[str, Any]) -> None:
-        self.lessons = [(int(context), int(action), reward) for context, action, reward in state["lessons"].tolist()]
+        self.updates = [(int(context), int(action), reward) for context, action, reward in state["updates"].tolist()]
 
     def config(self) -> dict[str, Any]:
         return {}
@@ -91,7 +91,7 @@ def test_folding_and_loading_give_the_same_portfolio(tmp_path: Path) -> None:
         copies += [entrant()] if joins else []
         folded.apply(event, copies[3] if joins else None)
     assert saved(folded) == saved(portfolio)
-    assert [copy.lessons for copy in copies] == [learner.lessons for learner in learners]
+    assert [copy.updates for copy in copies] == [learner.updates for learner in learners]
     portfolio.save(tmp_path / "half")
     left = [Greedy(0, 2), Greedy(1, 0), entrant()]
     loaded = Portfolio.load(tmp_path / "half", learners=left)
@@ -114,7 +114,7 @@ def test_who_learns_is_what_learning_says() -> None:
     for id_ in portfolio.pending:
         portfolio.learn(id_, 0.5)
     taken = {event.data["context"]: event.data for event in events if event.kind == "decided"}
-    withdrawn = set(taken) - {t for t, _, _ in learners[0].lessons}
+    withdrawn = set(taken) - {t for t, _, _ in learners[0].updates}
     assert len(withdrawn) == 21
     for i, learner in enumerate(learners):
         expected = set()
@@ -123,7 +123,7 @@ def test_who_learns_is_what_learning_says() -> None:
             agrees = i in data["proposals"] and data["action"] == learner.action
             if i == 0 or own or (i == 1 and agrees) or (i == 3 and t >= 100):
                 expected.add(t)
-        learned = {t for t, _, _ in learner.lessons}
+        learned = {t for t, _, _ in learner.updates}
         if i == 1:
             assert learned <= expected - withdrawn and learned >= {t for t in expected - withdrawn if t < 110}
         else:
