@@ -3,8 +3,7 @@
 A selector that tapes allow is run on the tapes of an instance and seed, all such selectors in one go; the tapes are
 kept on disk. Shared data, importance weights, stored policies, questions to every learner and laws that change need a
 joint run, one selector on one instance for all seeds in one go; late rewards need a portfolio. A learner that selects a
-model inside itself plays alone in their place. The rows of all learners alone and of all greedy twins alone are
-references.
+model inside itself plays alone in their place.
 """
 
 from __future__ import annotations
