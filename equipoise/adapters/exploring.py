@@ -174,7 +174,8 @@ class Exploring(MatrixLearner):
 
     def pmf(self, context: Context) -> Array:
         """The probability of every offered action; sums to 1."""
-        return self._probabilities(*self._scores(self.check_context(context)))
+        scores, greedy = self._scores(self.check_context(context))
+        return self.exploration.pmf(scores, greedy, self._n_lessons + 1, self.reward_range)
 
     def _propose(self, context: Array, rng: np.random.Generator) -> Proposal:
         scores, greedy = self._scores(context)
@@ -190,9 +191,6 @@ class Exploring(MatrixLearner):
         if isnan(scores[greedy]):  # argmax finds any nan
             raise EquipoiseError(f"the model of {self.name!r} predicts nan: scale the features or slow it down")
         return scores, greedy
-
-    def _probabilities(self, scores: Array, greedy: int) -> Array:
-        return self.exploration.pmf(scores, greedy, self._n_updates + 1, self.reward_range)
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an offered action."""

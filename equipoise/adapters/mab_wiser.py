@@ -104,16 +104,14 @@ class MABWiser(OutsideLearner):
         return features
 
     def _propose(self, context: Array | None, rng: np.random.Generator) -> Proposal:
-        untried = [index for index, arm in enumerate(self._arms) if not self._was_tried(arm)]
+        status = self._mab._imp.arm_to_status
+        untried = [index for index, arm in enumerate(self._arms) if not status[arm]["is_trained"]]
         if untried:
             action = untried[min(int(rng.random() * len(untried)), len(untried) - 1)]
             return Proposal(action, -inf, nan, 1.0 / len(untried))
         with self._generators_replaced_by(rng):
             arm = self._mab.predict(None if context is None else context[None])
         return Proposal(self._arms.index(arm), -inf, nan, 1.0 if self._deterministic else nan)
-
-    def _was_tried(self, arm: Any) -> bool:
-        return bool(self._mab._imp.arm_to_status[arm]["is_trained"])
 
     @contextmanager
     def _generators_replaced_by(self, rng: np.random.Generator) -> Iterator[None]:

@@ -3,9 +3,6 @@
 The action is drawn here from the probabilities that Vowpal Wabbit predicts, so propensities are exact. Costs are
 negative rewards. The reward range gives the range of costs, without which `--squarecb` and `--regcb` explore too much.
 
-The examples of the last decision are kept, so that a reward that arrives before the next decision does not build them
-again: building takes most of the time of a round.
-
 Vowpal Wabbit reads its options from a model file too, so a state is refused unless its options are the learner's own.
 """
 

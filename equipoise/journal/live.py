@@ -93,19 +93,6 @@ class LivePortfolio:
     Safe for threads and for asyncio: `adecide`, `alearn`, `awithdraw` and `aexpire` are the awaitable forms of the
     frequent calls, `arun` is the awaitable form of any other. Use it as a context manager, or close it; without that,
     nothing acknowledged is lost, but the next start takes longer.
-
-    Parameters
-    ----------
-    portfolio
-        The portfolio, in the state of the journal.
-    journal
-        The journal, leased.
-    snapshot_every
-        Number of events between two snapshots.
-    retention_seconds
-        Age in seconds at which contexts of closed decisions are removed. None: never.
-    max_waiting
-        Number of calls that may wait for the disk; one more gets `JournalBusy`.
     """
 
     def __init__(
@@ -113,9 +100,9 @@ class LivePortfolio:
         portfolio: Portfolio,
         journal: SQLiteJournal,
         *,
-        snapshot_every: int = 20_000,
-        retention_seconds: float | None = None,
-        max_waiting: int = 1024,
+        snapshot_every: int,
+        retention_seconds: float | None,
+        max_waiting: int,
     ) -> None:
         self._portfolio, self.journal, self.name = portfolio, journal, journal.portfolio
         self._max_waiting = max_waiting

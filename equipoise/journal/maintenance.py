@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -102,14 +102,10 @@ def differences(one: Plain, other: Plain, where: str) -> Iterator[str]:
         for key in one:
             yield from differences(one[key], other[key], f"{where}.{key}" if where else str(key))
     elif isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
-        yield from _of_items(one, other, where)
+        for i, (first, second) in enumerate(zip(one, other, strict=True)):
+            yield from differences(first, second, f"{where}[{i}]")
     elif isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         if one.dtype != other.dtype or one.shape != other.shape or one.tobytes() != other.tobytes():
             yield f"{where}: arrays differ"
     elif type(one) is not type(other) or not (one == other or (one != one and other != other)):
         yield f"{where}: {one!r:.60} and {other!r:.60}"
-
-
-def _of_items(one: Sequence[Plain], other: Sequence[Plain], where: str) -> Iterator[str]:
-    for i, (first, second) in enumerate(zip(one, other, strict=True)):
-        yield from differences(first, second, f"{where}[{i}]")

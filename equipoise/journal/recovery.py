@@ -16,6 +16,7 @@ from equipoise.learner import MinimalLearner, part_name, savable
 from equipoise.portfolio import Portfolio
 from equipoise.portfolio.events import Event, logger
 from equipoise.storage import codec
+from equipoise.storage.parts import rebuild_learners
 from equipoise.types import Config
 
 CREATED, REDACTED = "created", "redacted"
@@ -102,14 +103,11 @@ def restore(state: Config, template: Portfolio | None) -> Portfolio:
     selector = None
     if not state["selector"]["ours"]:
         selector = deepcopy(_need(template, state["selector"]["class"]).selector)
-    portfolio = Portfolio.from_state(state, learners, selector)
-    return portfolio
+    return Portfolio.from_state(state, learners, selector)
 
 
 def _learner(row: Config, template: Portfolio | None) -> MinimalLearner:
     if row["ours"]:
-        from equipoise.storage.parts import rebuild_learners
-
         (rebuilt,) = rebuild_learners([row], None)
         return rebuilt
     return _copy_of(row["class"], row["name"], template)

@@ -1,4 +1,4 @@
-"""Logs of Vowpal Wabbit and the Decision Service in JSON lines (dsjson): reading and writing.
+"""Logs of Vowpal Wabbit and the Decision Service in JSON lines (dsjson).
 
 An event has the logged cost (`_label_cost`, minus the reward), its probability, the action in three places that must
 agree (`_label_Action` from 1, `_labelIndex` from 0, first entry of `a` from 1), the probabilities `p` in the order of
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -24,8 +24,7 @@ import msgspec
 import numpy as np
 
 from equipoise.logs.features import Columns, Named, NamedFeatures, features_of
-from equipoise.logs.rounds import NO_ID, Faults, LoggedRounds, Rounds
-from equipoise.storage.files import open_atomic
+from equipoise.logs.rounds import Faults, Rounds
 from equipoise.types import Array
 
 BATCH_LINES = 4_096
@@ -327,35 +326,3 @@ def _times(stamps: list[str | None]) -> Array:
     except ValueError:
         return np.full(len(stamps), np.nan)
     return np.where(np.isnat(times), np.nan, times.astype(np.int64) / 1e6)
-
-
-def write_dsjson(log: LoggedRounds | Iterable[Rounds], path: str | Path) -> None:
-    """Write rounds as dsjson, atomically. Where the log lacks probabilities, the other actions share the rest."""
-    encode = msgspec.json.Encoder().encode
-    with open_atomic(path) as file:
-        for batch in log:
-            file.write(b"".join(encode(event) + b"\n" for event in _events(batch)))
-
-
-def _events(batch: Rounds) -> Iterator[dict[str, Any]]:
-    for i in range(batch.n_rounds):
-        n, action, propensity = int(batch.n_offered[i]), int(batch.actions[i]), float(batch.propensities[i])
-        pmf = batch.pmf[i, :n].tolist()
-        if np.isnan(batch.pmf[i, 0]):
-            pmf = [(1.0 - propensity) / max(n - 1, 1)] * n
-            pmf[action] = propensity
-        order = [action, *(k for k in range(n) if k != action)]
-        offers, time = batch.offers[i, :n].tolist(), float(batch.times[i])
-        event = {
-            "_label_cost": -float(batch.rewards[i]),
-            "_label_probability": propensity,
-            "_label_Action": action + 1,
-            "_labelIndex": action,
-            "Timestamp": None if np.isnan(time) else f"{np.datetime64(round(time * 1e6), 'us')}Z",
-            "EventId": f"{int(batch.ids[i]):016x}" if batch.ids[i] != NO_ID else f"row-{int(batch.rows[i])}",
-            "a": [k + 1 for k in order],
-            "p": [pmf[k] for k in order],
-            "c": {"shared": batch.shared[i].tolist(), "_multi": [{"offer": row} for row in offers]},
-            "pdrop": 1.0 - 1.0 / float(batch.weights[i]),
-        }
-        yield {key: value for key, value in event.items() if value is not None}

@@ -187,32 +187,20 @@ def replay(
     tracks = [_Track(learner, log, i, count("seed", seed, minimum=0), chosen) for i, learner in enumerate(learners)]
     columns = max(track.n_columns for track in tracks)
     model = Ridge(log.n_columns) if chosen == "progressive" and log.n_columns <= MAX_MODEL_COLUMNS else None
-    rng, common = np.random.default_rng([seed, 1]), _Columns()
+    rng, parts = np.random.default_rng([seed, 1]), list[tuple[Array, ...]]()
     for batch in log:
         rows = contexts(batch, log.n_columns if model else columns)
         survives = rng.random(batch.n_rounds) < log.thinning(batch)
         values = None if model is None else np.clip(model.predict(rows), *widened(log.reward_range))
-        common.add(batch, values)
+        of_logged = np.zeros(0) if values is None else values[np.arange(batch.n_rounds), batch.actions]
+        parts.append((batch.rewards, batch.propensities, of_logged, batch.weights))
         for track in tracks:
             track.play(batch, rows, survives, values)
         if model is not None:
             model.learn(logged_features(rows, batch), batch.rewards)
         progress("replaying", batch.n_rounds / log.n_rounds)
-    return Replay(chosen, tuple(track.result(name, common) for track, name in zip(tracks, names, strict=True)))
-
-
-class _Columns:
-    """What all learners share: rewards, propensities, predictions for the logged actions, and weights of rounds."""
-
-    def __init__(self) -> None:
-        self.parts: list[tuple[Array, ...]] = []
-
-    def add(self, batch: Rounds, values: Array | None) -> None:
-        of_logged = np.zeros(0) if values is None else values[np.arange(batch.n_rounds), batch.actions]
-        self.parts.append((batch.rewards, batch.propensities, of_logged, batch.weights))
-
-    def joined(self) -> list[Array]:
-        return [np.concatenate(arrays) for arrays in zip(*self.parts, strict=True)]
+    common = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
+    return Replay(chosen, tuple(track.result(name, *common) for track, name in zip(tracks, names, strict=True)))
 
 
 class _Track:
@@ -253,8 +241,7 @@ class _Track:
             self._expected.append(values[np.arange(batch.n_rounds), proposed])
         self._done += batch.n_rounds
 
-    def result(self, name: str, common: _Columns) -> LearnerReplay:
-        rewards, propensities, predicted, counts = common.joined()
+    def result(self, name: str, rewards: Array, propensities: Array, predicted: Array, counts: Array) -> LearnerReplay:
         predictions: tuple[Array | None, Array | None] = None, None
         if len(predicted):
             predictions = predicted, np.concatenate(self._expected)

@@ -83,16 +83,15 @@ class _Task(NamedTuple):
 class JournalEngine:
     """Runs operations on a portfolio that is kept in a journal.
 
-    While one transaction is being written, operations wait; then all of them become the next one. So the price of a
-    flush to disk, and of waking up the thread that writes, is shared by all that arrived meanwhile. Before they do, the
-    answers of the last one go out, and clients that send the next request at once have it in the same transaction: half
-    as many transactions, and less competition for the interpreter while one is written.
+    While one transaction is being written, operations wait; then all of them become the next one, so one flush to disk
+    serves all that arrived meanwhile. The answers of the last one go out before, so that clients that send the next
+    request at once have it in the same transaction.
     """
 
-    def __init__(self, live: LivePortfolio, max_waiting: int = MAX_WAITING) -> None:
+    def __init__(self, live: LivePortfolio) -> None:
         self._live, self._hosted = live, live.transact(self._host)
         self._reader = connect_reader(live.journal.path)
-        self._max_waiting = max_waiting
+        self._max_waiting = MAX_WAITING
         self._waiting: list[_Task] = []
         self._writing: asyncio.Task[None] | None = None
 

@@ -5,8 +5,7 @@
 - `Host` must be a known name, so that a page of another site cannot reach the service by a name of its own (DNS
   rebinding), and `Origin`, if a browser sends it, must be the service itself. A request without `Origin` that a browser
   sends for a page of another site (an image, say) is refused, unless it opens a page of its own.
-- A server of ASGI sends the head of an answer and its body in two system calls, each of which may wake up the client.
-  An answer that is there as a whole is sent in one (`write_whole`).
+- An answer that is there as a whole is sent in one system call (`write_whole`), not in two as ASGI has it.
 - Every request has an id: the caller's `X-Request-Id` if it is short and plain, else a new one. Log lines have it, and
   the ids of a W3C trace context.
 """
@@ -116,7 +115,7 @@ class Guard:
         service = self.service
         if not len(service.tokens):
             client = scope.get("client")
-            if client is not None and not _is_loopback(client[0]):
+            if client is not None and not is_loopback(client[0]):
                 raise Refused(403, "loopback-only", "without tokens only clients on the same machine are served")
             if not PROXY_HEADERS.isdisjoint(headers):
                 raise Refused(403, "loopback-only", "without tokens nothing is served through a proxy")
@@ -151,7 +150,7 @@ def host_name(host: str) -> str:
 
 
 @lru_cache(1024)
-def _is_loopback(address: str) -> bool:
+def is_loopback(address: str) -> bool:
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:

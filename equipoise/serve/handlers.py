@@ -87,19 +87,6 @@ def answer(value: Any, status: int = 200) -> Response:
     return Answer(encode(value), status)
 
 
-def to_answer(decision: Decision) -> schemas.Decided:
-    action = decision.action
-    return schemas.Decided(
-        decision.id,
-        action if type(action) is int else plain(action),
-        decision.action_id,
-        decision.learner_name,
-        decision.learner_probability,  # JSON has null for one that is unknown (nan)
-        decision.action_probability,
-        decision.propensity,
-    )
-
-
 async def make_decision(call: Call, context: Context, id_: str | None) -> Decision:
     return await call.served.engine.run(Hosted.decide, context, id_, call.service.settings.max_open)
 
@@ -107,7 +94,7 @@ async def make_decision(call: Call, context: Context, id_: str | None) -> Decisi
 async def decide(call: Call) -> Response:
     body, served = call.body, call.served
     context = served.reader.read(body.context, body.offers)
-    return answer(to_answer(await make_decision(call, context, body.id)))
+    return answer(schemas.Decided.of(await make_decision(call, context, body.id)))
 
 
 async def reward(call: Call) -> Response:

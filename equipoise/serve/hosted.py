@@ -1,9 +1,8 @@
 """A portfolio in the service, with the memory that repeated requests and the dashboard need.
 
-A portfolio refuses a second reward for a decision, and forgets closed decisions of callers after a while. Over a
-network the second request may be the first one repeated, however late: the same request then gets the same answer, and
-another one under the same id is an error. Recent rewards and withdrawals are remembered here; older ones are looked up
-in the journal, if there is one. Operations use a `Hosted` one at a time.
+A portfolio refuses a second reward for a decision. Over a network it may be the first request repeated, however late:
+the same request then gets the same answer, and another one under the same id is an error. Recent rewards and
+withdrawals are remembered here; older ones are looked up in the journal, if any. Operations use a `Hosted` in turn.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ V = TypeVar("V")
 class Recent(Generic[K, V]):
     """The newest entries of a dict: at least `size` of them, at most twice as many.
 
-    Two dicts take turns. An ordered dict whose oldest entry makes room for each new one is rebuilt again and again, and
-    its memory grows meanwhile; docs/architecture.md has the figures.
+    Two dicts take turns, which takes less memory than an ordered dict; docs/architecture.md has the figures.
 
     >>> recent = Recent(2)
     >>> for k in range(5):
@@ -63,14 +61,13 @@ class Recent(Generic[K, V]):
 class Arrivals:
     """The open decisions of a portfolio, and number and sum of the rewards of each learner, from the events.
 
-    Statements use rewards in the order of the plays, so a missing one holds up those after it. These numbers count all
-    rewards that arrived. An event of a reward does not name the learner, so the learners of open decisions are kept.
-
-    The reward at the start is the mean over the first decisions. It is known when all of them have their reward, or
-    when so many later ones were made that the missing rewards are lost: good rewards often come sooner than bad ones.
+    They count all rewards that arrived, in any order. The reward at the start is the mean over the first decisions. It
+    is known when all of them have their reward, or when so many later ones were made that the missing rewards are lost:
+    good rewards often come sooner than bad ones.
     """
 
     def __init__(self, portfolio: Portfolio) -> None:
+        # Of open decisions: an event of a reward does not name the learner.
         self._learners: dict[object, int | None] = dict(portfolio.pending_learners().items())
         self._totals: dict[int, list[float]] = {}
         self._decisions = 0

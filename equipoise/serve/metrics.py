@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf, isfinite, nan
 
@@ -39,26 +41,22 @@ CERTIFIED = {
 }
 
 
+@dataclass(slots=True)
 class Times:
-    __slots__ = ("counts", "seconds")
-
-    def __init__(self) -> None:
-        self.counts = [0] * N_BUCKETS  # by the first limit that is not exceeded
-        self.seconds = 0.0
+    counts: list[int] = field(default_factory=lambda: [0] * N_BUCKETS)  # by the first limit that is not exceeded
+    seconds: float = 0.0
 
 
 class Metrics(Collector):
     """Counts and times of requests. They are counted in the event loop only, so plain numbers do."""
 
     def __init__(self) -> None:
-        self._requests: dict[tuple[str, int], int] = {}
-        self._times: dict[str, Times] = {}
+        self._requests: Counter[tuple[str, int]] = Counter()
+        self._times: defaultdict[str, Times] = defaultdict(Times)
 
     def count(self, operation: str, status: int, seconds: float) -> None:
-        self._requests[operation, status] = self._requests.get((operation, status), 0) + 1
-        times = self._times.get(operation)
-        if times is None:
-            times = self._times[operation] = Times()
+        self._requests[operation, status] += 1
+        times = self._times[operation]
         times.counts[bisect_left(SECONDS, seconds)] += 1
         times.seconds += seconds
 
@@ -95,10 +93,7 @@ class _Portfolios(Collector):
         self._statuses, self._depths = statuses, depths
 
     def collect(self) -> Iterable[Metric]:
-        depth = GaugeMetricFamily("equipoise_queue_depth", "Requests that wait for the writer", labels=["portfolio"])
-        for name, waiting in self._depths.items():
-            depth.add_metric([name], waiting)
-        yield depth
+        yield _levels("equipoise_queue_depth", "Requests that wait for the writer", self._depths)
         for key, (suffix, text) in COUNTS.items():
             counts = CounterMetricFamily(f"equipoise_{suffix}", text, labels=["portfolio"])
             for name, status in self._statuses.items():

@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from equipoise.config import SERVED_NAME
+from equipoise.portfolio import Decision
 from equipoise.portfolio.tickets import MAX_ID_LENGTH
 from equipoise.settings.checks import LARGEST
 
@@ -57,6 +58,13 @@ class Decided(Struct):
     learner_probability: float | None
     action_probability: float | None
     propensity: float | None
+
+    @classmethod
+    def of(cls, decision: Decision) -> Decided:
+        """Return the answer to a request that made this decision."""
+        action = decision.action if type(decision.action) is int else plain(decision.action)
+        probabilities = decision.learner_probability, decision.action_probability, decision.propensity  # nan: null
+        return cls(decision.id, action, decision.action_id, decision.learner_name, *probabilities)
 
 
 class Reward(Struct, forbid_unknown_fields=True):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import ipaddress
 import json
 import logging
 import os
@@ -26,6 +25,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from equipoise.config import PortfolioConfig, check_served, config_files, read
 from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.serve.app import application
+from equipoise.serve.guard import is_loopback
 from equipoise.serve.reloading import apply_file
 from equipoise.serve.service import LOOPBACK_HOSTS, Opener, Service, Settings
 from equipoise.serve.tokens import Tokens, read_tokens
@@ -41,11 +41,7 @@ TICKS = 10  # of the server, which are tenths of a second, between two checks
 
 def check_address(host: str, tokens: Tokens) -> None:
     """Raise an error if the service would be open to others without tokens."""
-    try:
-        is_loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_loopback = host == "localhost"
-    if not is_loopback and not len(tokens):
+    if host != "localhost" and not is_loopback(host) and not len(tokens):
         raise InvalidArgument(
             f"--host is {host!r}, but without tokens only this machine is served: add one with `equipoise token add`"
         )
@@ -145,11 +141,9 @@ def serve(
 def tune_garbage_collector() -> None:
     """Set up the garbage collector for a process that only answers requests from now on.
 
-    Requests make no reference cycles (a test checks that), so their objects are freed when they are over, and the
-    collector finds nothing. By default it runs after every 700 new objects, which a few requests at a time have, and
-    sometimes it visits all objects, which stops everything for tens of milliseconds. The present objects stay until the
-    end, so it never visits them again. It visits new ones when there are many, which bounds the memory in cycles of
-    rare events, such as errors.
+    Requests make no reference cycles (a test checks that), so a run of the collector finds nothing and may stop
+    everything for tens of milliseconds. It never visits the present objects again, and new ones only when there are
+    many, which bounds the memory in cycles of rare events, such as errors.
     """
     gc.collect()
     gc.freeze()

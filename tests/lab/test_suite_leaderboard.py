@@ -272,5 +272,5 @@ def test_methods_whose_theorem_does_not_cover_how_they_run_are_not_called_proved
     assert proofs["balanced-scaled"] == proofs["dynamic-balancing"] == "if a scaled bound is true"
     for label, contender in CONTENDERS.items():
         first, bound = contender.informative_from, contender.bound
-        assert contender.guaranteed or first is None, label
+        assert contender.proof or first is None, label
         assert first is None or (bound is not None and bound(first) < first <= bound(first - 1) + 1), label

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from equipoise.errors import InvalidArgument
 from equipoise.logs import LoggedRounds, Rounds, from_arrays, from_bandit_feedback, open_log
 from equipoise.logs import dsjson as dsjson_module
-from equipoise.logs.dsjson import write_dsjson
 from equipoise.logs.formats import detect
 from equipoise.logs.rounds import contexts
 from equipoise.logs.tables import write_parquet
 from tests.logs.generate import event, linear_truth, write_lines
+from tools.dsjson import write_dsjson
 
 
 def joined(log: LoggedRounds) -> Rounds:

@@ -15,10 +15,11 @@ import numpy as np
 
 from equipoise.learners import OFUL
 from equipoise.logs import LoggedRounds, Rounds, from_arrays, open_log
-from equipoise.logs.dsjson import DsjsonSource, write_dsjson
+from equipoise.logs.dsjson import DsjsonSource
 from equipoise.logs.replay import replay
 from equipoise.logs.rounds import NO_ID, Faults
 from equipoise.logs.tables import write_parquet
+from tools.dsjson import write_dsjson
 from tools.main import run_command
 
 BATCH = 10_000

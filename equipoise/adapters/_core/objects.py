@@ -4,10 +4,8 @@ A description is {"class": "module.Class", setting: value, ...} with the setting
 nested where a setting is an object of the library itself. Only classes of the modules that an adapter lists can be
 described or built, so a file cannot name anything else.
 
-Bytes are in the format of skops, made canonical, without pickle. skops writes a zip archive of arrays and a tree of
-nodes, whose ids and file names are memory addresses and whose entries have times. Here ids are numbered in order and
-times are dropped, so that equal objects have equal bytes. Strings and numbers get an id of their own each, as whether
-two equal ones are the same object is an accident.
+Bytes are in the format of skops, without pickle, made canonical, so that equal objects have equal bytes: ids and file
+names, which are memory addresses in skops, are numbered in order, and times are dropped.
 
 Before anything is built, every class that the bytes name must be one that skops trusts or a class of the given
 packages; a function of these packages is refused.

@@ -1,9 +1,8 @@
 """Gradient-boosted trees by LightGBM and XGBoost, fitted again from time to time on a window of the last updates.
 
 After update n, a multiple of `every`, a fit starts in another thread on a copy of the window. The fitted model takes
-effect right after update n + `lag`, which waits for it if it is late. So the model in use depends on the updates alone
-and not on how fast the machine is: replays and resumed runs are exact, and a request waits only if a fit takes longer
-than `lag` updates do.
+effect right after update n + `lag`, which waits for it if it is late. So the model in use depends on the updates alone,
+and replays and resumed runs are exact.
 """
 
 from __future__ import annotations

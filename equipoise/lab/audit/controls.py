@@ -84,60 +84,9 @@ def leaked_context(seed: int, rounds: int) -> Iterator[Seen]:
     yield from run_and_evaluate(tapes, selector, whole.optimum, declared=[True, True])[1]
 
 
-def removed_epoch_radius(seed: int, rounds: int) -> Iterator[Seen]:
-    """Algorithm 3 without its radius."""
-    return run_epochs(AdversarialElimination(CLASSES, radius_scale=1e-9), seed, rounds, wrong=1)
-
-
-def halved_epoch_radius(seed: int, rounds: int) -> Iterator[Seen]:
-    """Algorithm 2 with half of its radius."""
-    return run_epochs(EpochBalancing(CLASSES, radius_scale=0.5), seed, rounds, wrong=0)
-
-
-def wrong_class_eliminated(seed: int, rounds: int) -> Iterator[Seen]:
-    """Algorithm 3 that eliminates the largest class but the last, where the smallest is the false one."""
-    return run_epochs(AdversarialElimination(CLASSES).use_kernels(LARGEST_FIRST), seed, rounds, wrong=1)
-
-
-def false_classes(seed: int, rounds: int) -> Iterator[Seen]:
-    """Algorithm 3 whose last class is false too: no learner knows of the best action."""
-    return run_epochs(AdversarialElimination(CLASSES), seed, rounds, wrong=0, optimum=BEST + 0.2)
-
-
 def present_plan(seed: int, rounds: int) -> Iterator[Seen]:
     """Overlapping episodes with the widths of the plan at the time of the reward, which comes in order."""
     return overlapping_episodes(2 * seed, rounds, present_plan=True)
-
-
-class Control(NamedTuple):
-    """What is simulated, the claim that must be rejected, and the numbers of rounds and of runs, also in a quick audit:
-    as many as the claim is sure to be rejected with."""
-
-    simulate: Callable[[int, int], Iterator[Seen]]
-    caught_by: str
-    rounds: int = 8000
-    runs: int = 100
-    quick_runs: int = 20
-
-
-CONTROLS: dict[str, Control] = {
-    "radius too narrow": Control(narrow_radius, "radius"),
-    "bound halved": Control(halved_bound, "declared"),
-    "units mixed up": Control(mixed_units, "gap plays"),
-    "context leaked": Control(leaked_context, "certificate"),
-    "radius of Algorithm 3 removed": Control(removed_epoch_radius, "epochs", 400),
-    "radius of Algorithm 2 halved": Control(halved_epoch_radius, "epochs", 1000, 200, 60),
-    "Algorithm 3 eliminates the wrong class": Control(wrong_class_eliminated, "epochs", 400),
-    "last class of Algorithm 3 is false": Control(false_classes, "certificate", 1000),
-    "late rewards learned at once": Control(partial(late_zeros, delays="independent"), "ellipsoid", 1500, 20, 3),
-    "widths of the present plan": Control(present_plan, "declared", 1500, 20, 5),
-    "delays by the reward called exogenous": Control(
-        partial(late_coins, delay_of=by_reward, exogenous=True), "certificate", 700, 40, 12
-    ),
-    "delays by the context called exogenous": Control(
-        partial(late_coins, delay_of=by_context, exogenous=True), "certificate", 700, 40, 12
-    ),
-}
 
 
 @kernel
@@ -181,3 +130,42 @@ def drop_largest(
 LARGEST_FIRST = nested_kernels(epoch_balancing.choose, close_round=drop_largest, certify=epochs.certify)
 MIXED_UNITS = Kernels(balanced_elimination.choose, credit_mixed)
 PEEKING = Kernels(choose_by_context, balanced_elimination.credit)
+
+
+class Control(NamedTuple):
+    """What is simulated, the claim that must be rejected, and the numbers of rounds and of runs, also in a quick audit:
+    as many as the claim is sure to be rejected with."""
+
+    simulate: Callable[[int, int], Iterator[Seen]]
+    caught_by: str
+    rounds: int = 8000
+    runs: int = 100
+    quick_runs: int = 20
+
+
+CONTROLS: dict[str, Control] = {
+    "radius too narrow": Control(narrow_radius, "radius"),
+    "bound halved": Control(halved_bound, "declared"),
+    "units mixed up": Control(mixed_units, "gap plays"),
+    "context leaked": Control(leaked_context, "certificate"),
+    "radius of Algorithm 3 removed": Control(
+        partial(run_epochs, partial(AdversarialElimination, CLASSES, radius_scale=1e-9), wrong=1), "epochs", 400
+    ),
+    "radius of Algorithm 2 halved": Control(
+        partial(run_epochs, partial(EpochBalancing, CLASSES, radius_scale=0.5), wrong=0), "epochs", 1000, 200, 60
+    ),
+    "Algorithm 3 eliminates the wrong class": Control(  # the largest but the last; the smallest is the false one
+        partial(run_epochs, lambda: AdversarialElimination(CLASSES).use_kernels(LARGEST_FIRST), wrong=1), "epochs", 400
+    ),
+    "last class of Algorithm 3 is false": Control(  # no learner knows of the best action
+        partial(run_epochs, partial(AdversarialElimination, CLASSES), wrong=0, optimum=BEST + 0.2), "certificate", 1000
+    ),
+    "late rewards learned at once": Control(partial(late_zeros, delays="independent"), "ellipsoid", 1500, 20, 3),
+    "widths of the present plan": Control(present_plan, "declared", 1500, 20, 5),
+    "delays by the reward called exogenous": Control(
+        partial(late_coins, delay_of=by_reward, exogenous=True), "certificate", 700, 40, 12
+    ),
+    "delays by the context called exogenous": Control(
+        partial(late_coins, delay_of=by_context, exogenous=True), "certificate", 700, 40, 12
+    ),
+}

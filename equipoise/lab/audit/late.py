@@ -5,9 +5,8 @@ others, so the optimum is 1/2. Under delays "any" its certificates hold whatever
 exogenous, a play without a reward is left out after `WINDOW` rounds, which is valid only if delays are independent of
 contexts and rewards.
 
-The others are joint runs through a portfolio, which learns in order. Tapes hold learners that learned at once, so they
-cannot show what learning in order protects: if zeros come later than ones, a learner that learns at once sees too many
-ones, and its ellipsoid fails.
+The others are joint runs through a portfolio, which learns in order: if zeros come later than ones, a learner that
+learns at once, as those on tapes do, sees too many ones, and its ellipsoid fails.
 """
 
 from __future__ import annotations

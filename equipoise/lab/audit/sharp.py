@@ -9,6 +9,7 @@ A misspecified learner plays an action of expected reward 3/10 and states a lowe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any, TypeAlias
@@ -28,29 +29,16 @@ BEST, POOR, OVERSTATED = 0.5, 0.3, 0.9
 CLASSES = tuple(LinearClass(f"{dim} features", dim) for dim in (1, 2, 4))
 
 
-def epoch_balancing(seed: int, rounds: int) -> Iterator[Seen]:
-    """Algorithm 2 over well-specified learners."""
-    yield from run_epochs(EpochBalancing(CLASSES), seed, rounds, wrong=0)
-
-
-def elimination(seed: int, rounds: int) -> Iterator[Seen]:
-    """Algorithm 3 over one misspecified learner and two others."""
-    yield from run_epochs(AdversarialElimination(CLASSES), seed, rounds, wrong=1)
-
-
-SHARP: dict[str, Callable[[int, int], Iterator[Seen]]] = {
-    "epoch balancing": epoch_balancing,
-    "adversarial elimination": elimination,
-}
-
-
-def run_epochs(selector: AnyEpochs, seed: int, rounds: int, *, wrong: int, optimum: float = BEST) -> Iterator[Seen]:
-    """One run in which the first `wrong` learners are misspecified, and the claims that concern it.
+def run_epochs(
+    make: Callable[[], AnyEpochs], seed: int, rounds: int, *, wrong: int, optimum: float = BEST
+) -> Iterator[Seen]:
+    """One run of a new selector in which the first `wrong` learners are misspecified, and the claims that concern it.
 
     `optimum` is the expected reward of the best action. If it is above what the learners play and state to be best,
     all of them are misspecified.
     """
-    rng, n_learners = np.random.default_rng([5, seed]), selector.n_learners
+    selector, rng = make(), np.random.default_rng([5, seed])
+    n_learners = selector.n_learners
     uniform, draws = rng.random(rounds), rng.random(rounds)
     stated = [OVERSTATED] * wrong + [BEST] * (n_learners - wrong)
     means = [POOR] * wrong + [BEST] * (n_learners - wrong)
@@ -77,6 +65,12 @@ def run_epochs(selector: AnyEpochs, seed: int, rounds: int, *, wrong: int, optim
     certified = selector.certificate().regret_upper
     yield Seen("certificate", certified, regret, excess > 1e-9, certified < rounds)
     yield _play_counts(selector, counts[: int(first_epoch.min())])
+
+
+SHARP: dict[str, Callable[[int, int], Iterator[Seen]]] = {
+    "epoch balancing": partial(run_epochs, partial(EpochBalancing, CLASSES), wrong=0),
+    "adversarial elimination": partial(run_epochs, partial(AdversarialElimination, CLASSES), wrong=1),
+}
 
 
 def could_have_ended(selector: AnyEpochs) -> bool:

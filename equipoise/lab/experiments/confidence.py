@@ -24,8 +24,10 @@ from equipoise.lab.experiments.tracked_oful import TrackedOFUL
 from equipoise.learners.oful import closed_form_constant
 from equipoise.problems import LinearBandit
 from equipoise.settings.checks import real
-from equipoise.types import Plain
+from equipoise.types import Config, Plain
 
+SIZES: Config = {"dim": 16, "n_actions": 40}
+ASSUMED: Config = {"assumed_noise": 0.5, "regularization": 0.01}
 INSTANCES = {"noise 1/10 of what is assumed": 0.05, "noise 3/5 of what is assumed": 0.3}
 
 
@@ -77,17 +79,7 @@ CONFIDENCE = Experiment(
         "knowing kappa*, balancing over kappa = 1, 1/2, ..., kappa_min has regret of order (kappa*/kappa_min + M) "
         "kappa* d ln(T) sqrt(T), up to logarithms: less than OFUL as prescribed if kappa* is small enough."
     ),
-    defaults={
-        "rounds": 100_000,
-        "seeds": 20,
-        "dim": 16,
-        "n_actions": 40,
-        "assumed_noise": 0.5,
-        "regularization": 0.01,
-        "kappa_min": 0.03125,
-        "bound_scale": 1.0,
-        "delta": 0.05,
-    },
+    defaults=dict(rounds=100_000, seeds=20, **SIZES, **ASSUMED, kappa_min=0.03125, bound_scale=1.0, delta=0.05),
     selectors=WITH_SHARED,
     build=build,
     instances=tuple(INSTANCES),

@@ -3,8 +3,7 @@
 Learner i is LSVI-UCB on the first d_i features; those with d_i below the hidden d* are misspecified. A round is an
 episode, its reward the return in [0, H]. The selector is run with three candidate bounds: observed bounds, the paper's
 H^2 sqrt(d_i^3 n) ln(d_max T / delta), and bound_scale H d_i sqrt(n): a small multiple of the rate in d of the best
-known algorithm for linear processes, with neither the extra sqrt(d) of LSVI-UCB's proof nor logarithms. `realized`
-balances the regret that rewards show, without bounds.
+known algorithm for linear processes, with neither the extra sqrt(d) of LSVI-UCB's proof nor logarithms.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), section "Linear Markov Decision Processes with Nested Model
 Classes".

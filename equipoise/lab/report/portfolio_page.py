@@ -41,15 +41,11 @@ def write(portfolio: Portfolio, path: Path) -> None:
         raise InvalidArgument(f"path is {str(path)!r}, but must end in one of {', '.join(SUFFIXES)}")
     figure = draw(portfolio)
     if path.suffix == ".html":
-        write_atomic(path, whole_page(portfolio, drawing.image(figure, "svg").decode()).encode())
+        title = f"{part_name(portfolio.selector)} over {len(portfolio.learner_names)} learners"
+        blocks = [kit.heading(title, 1), *_blocks(portfolio, drawing.image(figure, "svg").decode())]
+        write_atomic(path, kit.page(title, blocks).encode())
     else:
         write_atomic(path, drawing.image(figure, path.suffix.removeprefix(".")))
-
-
-def whole_page(portfolio: Portfolio, svg: str) -> str:
-    """The page as HTML."""
-    title = f"{part_name(portfolio.selector)} over {len(portfolio.learner_names)} learners"
-    return kit.page(title, [kit.heading(title, 1), *_blocks(portfolio, svg)])
 
 
 def _blocks(portfolio: Portfolio, svg: str) -> Iterator[kit.Block | kit.Table]:

@@ -1,10 +1,8 @@
 """The figure of a run: regret of each selector and of each learner alone, shares of plays, and certified regret.
 
-Of a single instance, the upper panel shows cumulative regret over rounds: selectors as thick lines with a band over
-seeds, learners alone as thin lines, dotted where misspecified, each labeled at its end with its final mean. Below, one
-column per selector: the share of plays that each learner got, with a cross where it was eliminated, and the certified
-next to the true regret. A run of several instances has a row for each: regret on the left, and on the right a small
-panel of shares per selector.
+Of a single instance, the upper panel shows cumulative regret over rounds. Below, one column per selector: the shares of
+plays, with a cross where a learner was eliminated, and the certified next to the true regret. A run of several
+instances has a row for each: regret on the left, and on the right a small panel of shares per selector.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """Runs an experiment: seeds in parallel processes, finished seeds kept, missing ones computed, files written.
 
-A seed is a function of settings and seed number alone, so results do not depend on the number of processes or on the
-order in which they finish. On each instance, every learner plays alone and every selector runs: from tapes wherever
-that has the distribution of a joint run, and jointly with new learners elsewhere.
+A seed is a function of settings and seed number alone. On each instance, every learner plays alone and every selector
+runs: from tapes wherever that has the distribution of a joint run, and jointly with new learners elsewhere.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
@@ -23,7 +21,7 @@ from equipoise.lab.executor import Jobs, Report, checked_jobs, run_tasks, silent
 from equipoise.lab.experiment import Experiment, Setup, chosen_labels, reward_width
 from equipoise.lab.runs.results import Curve, Results, SeedResult
 from equipoise.lab.runs.store import RunFolder
-from equipoise.learner import find, part_name
+from equipoise.learner import find, part_name, unique_names
 from equipoise.selector import Provable, Selector, eliminations_of
 from equipoise.selectors import Oracle
 from equipoise.settings.checks import count
@@ -61,29 +59,11 @@ def simulate_seed(experiment: Experiment, settings: Mapping[str, Plain], seed: i
 class _Instance(NamedTuple):
     setup: Setup
     fresh: Callable[[], Setup]  # a new, unused setup
-    names: list[str]  # of the learners
+    names: tuple[str, ...]  # of the learners, unique: results are stored and shown by name
     tapes: Tapes
     marks: Integers
     seed: int
     instance: str
-
-
-def numbered(names: Sequence[str]) -> list[str]:
-    """Unique names: equal ones get a number each, since results are stored and shown by name.
-
-    >>> numbered(["UCB", "OFUL", "UCB"])
-    ['UCB #1', 'OFUL', 'UCB #2']
-    """
-    counts = Counter(names)
-    taken, unique, next_number = set(names), [], dict.fromkeys(names, 1)
-    for name in names:
-        label = name
-        while counts[name] > 1 and label in taken:
-            label = f"{name} #{next_number[name]}"
-            next_number[name] += 1
-        taken.add(label)
-        unique.append(label)
-    return unique
 
 
 def _open(experiment: Experiment, settings: Mapping[str, Plain], seed: int, instance: str) -> _Instance:
@@ -91,7 +71,7 @@ def _open(experiment: Experiment, settings: Mapping[str, Plain], seed: int, inst
         return experiment.set_up(settings, seed, instance)
 
     setup, marks = fresh(), log_rounds(settings["rounds"])
-    names = numbered([part_name(learner) for learner in setup.learners])
+    names = unique_names([part_name(learner) for learner in setup.learners])
     return _Instance(setup, fresh, names, Tapes(setup.problem, setup.learners, marks, seed), marks, seed, instance)
 
 
@@ -190,8 +170,7 @@ def run(
     """Run whatever seeds the folder `out` lacks and write its files.
 
     `jobs` is a number of local processes; `executor`, of `concurrent.futures`, runs seeds elsewhere. The results do not
-    depend on them.
-    `progress` is told shares of the whole run.
+    depend on them. `progress` is told shares of the whole run.
     """
     if not isinstance(experiment, Experiment):
         raise InvalidArgument(f"experiment is {experiment!r:.80}, but must be an Experiment")

@@ -2,8 +2,7 @@
 
 `experiment.json` is written first and states what the folder is about. Each finished seed becomes a file of its own in
 `parts`, sealed with a digest, so that an interrupted run resumes with the seeds it lacks, and a part that is cut off,
-altered or of other settings is computed again. Gathering reads the parts in the order of seeds; nothing it writes but
-the timings in `summary.json` depends on which process finished first.
+altered or of other settings is computed again.
 """
 
 from __future__ import annotations

@@ -36,7 +36,6 @@ LearnerBuilder: TypeAlias = Callable[[InstanceSetup, int], Learner]
 # Of what a regret bound is proved. CORRAL's theorem needs learners that are stable under importance weights, which is
 # proved of none of these, and another learning rate; ModCB's is about the limit of many rounds; Regret Balancing's is
 # about one common bound.
-NOTHING = ""
 ANY = "the regret of any learner"
 SCALED = "if a scaled bound is true"
 OBSERVED = "if a learner's confidence sets hold"
@@ -49,7 +48,7 @@ class Contender:
     selector: str  # name in the registry of selectors, or of learners
     constants: str  # description
     build: Builder | None = None
-    proof: str = NOTHING  # of what a regret bound is proved as it runs here
+    proof: str = ""  # of what a regret bound is proved as it runs here; empty if of nothing
     build_learner: LearnerBuilder | None = None
     build_shared: Builder | None = None  # where learners share data, if the selector itself decides who learns
     bound: Callable[[int], float] | None = None  # that bound in the reference setting, if its constants are known
@@ -63,11 +62,6 @@ class Contender:
     def can_share(self) -> bool:
         """Whether it may run while learners learn from each other's rounds."""
         return not self.whole and self.build is not _with_weights
-
-    @property
-    def guaranteed(self) -> bool:
-        """Whether a regret bound is proved for it as it runs here."""
-        return self.proof != ""
 
     @property
     def informative_from(self) -> int | None:
@@ -113,14 +107,10 @@ _with_rounds, _with_weights = partial(_built, timed=True), partial(_built, timed
 _ucbc = partial(_built, bounds="scaled", timed=True, in_range=True)
 
 
-def _counterfactual(name: str, setup: InstanceSetup, rounds: int) -> Selector:
-    if setup.continuous:
+def _counterfactual(name: str, setup: InstanceSetup, rounds: int, *, share_data: bool = False) -> Selector:
+    if setup.continuous and not share_data:
         raise _designed_for(f"{name} without shared data", "finite sets, where proposals can agree")
-    return CounterfactualBalancing.for_learners(setup.learners, share_data=False, **_settings(setup))
-
-
-def _counterfactual_shared(name: str, setup: InstanceSetup, rounds: int) -> Selector:
-    return CounterfactualBalancing.for_learners(setup.learners, share_data=True, **_settings(setup))
+    return CounterfactualBalancing.for_learners(setup.learners, share_data=share_data, **_settings(setup))
 
 
 def _designed_for(name: str, problem: str) -> IncompatibleLearner:
@@ -183,7 +173,7 @@ _ALL = (
         "agreed teaching where it is sound, greedy experts, all settings by default",
         _counterfactual,
         ANY,
-        build_shared=_counterfactual_shared,
+        build_shared=partial(_counterfactual, share_data=True),
         bound=first_rounds.counterfactual_balancing,
     ),
     Contender(

@@ -1,11 +1,9 @@
 """The instances of the suite as data: what is hard about selecting, one difficulty each.
 
-The first ones are settings of the experiments of the selection paper, made small enough that all selectors can be run
-on all of them. `BEYOND_PAPER` has settings in which selectors that are good on average have failed: quiet rewards next
-to a status quo, learners whose first plays are poor, laws that change, rewards that come late or never, infinitely many
-actions, heavy tails, many learners. Runs that no compiled loop can do, those with late rewards and on a ball of
-actions, are short. An instance belongs to one half: selectors may be tuned on the tuning half, with other seeds than
-the suite has. It also belongs to a group: the leaderboard is over `BANDITS`.
+The first ones are small settings of the experiments of the selection paper. `BEYOND_PAPER` has settings in which
+selectors that are good on average have failed. Runs that no compiled loop can do are short. An instance belongs to one
+half: selectors may be tuned on the tuning half, with other seeds than the suite has. It also belongs to a group: the
+leaderboard is over `BANDITS`.
 """
 
 from __future__ import annotations

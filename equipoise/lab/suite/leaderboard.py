@@ -1,11 +1,9 @@
 """Who is best: prices of selection over all instances, with intervals over seeds.
 
-price = mean regret of the selector / max(least mean regret of a learner alone, w sqrt(T) / 4), per instance; the strict
-price is max(price, 1), so that a gain on one instance does not pay for a loss on another. Selectors are ranked by the
-geometric mean over instances. All selectors see the same seeds, so they are compared seed by seed: intervals come from
-drawing seeds with replacement, the same draws for every selector and instance, and the ratio of two selectors is
-computed within each draw. A selector that is not compatible with all instances is compared with the leader on those
-that it is compatible with, and ranked by that ratio.
+The price is that of `runs.summary`; the strict price is max(price, 1), so that a gain on one instance does not pay for
+a loss on another. Selectors are ranked by the geometric mean over instances. Intervals come from drawing seeds with
+replacement, the same draws for every selector and instance, so that ratios of two selectors are paired. A selector that
+is not compatible with all instances is ranked by its ratio to the leader on those that it is compatible with.
 """
 
 from __future__ import annotations

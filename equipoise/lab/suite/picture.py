@@ -129,7 +129,7 @@ def _frame(axes: Axes, panel: Panel) -> None:
     labels, lefts = panel.grid.labels, panel.lefts
     axes.set_xlim(0, panel.n_cells)
     axes.set_ylim(len(labels), 0)
-    proved = [label not in REFERENCES and CONTENDERS[label].guaranteed for label in labels]
+    proved = [label not in REFERENCES and CONTENDERS[label].proof for label in labels]
     marked = [f"{label} ◆" if proof else f"{label}    " for label, proof in zip(labels, proved, strict=True)]
     axes.set_yticks(np.arange(len(labels)) + 0.5, marked, fontsize=9)
     ticks = dict(zip([left + 0.5 for left in lefts], panel.grid.names, strict=True))

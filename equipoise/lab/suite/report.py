@@ -119,8 +119,8 @@ def describe_table(outcome: Outcome, name: str) -> str:
     text = f"Lowest price of the selectors compatible with all {n_all} instances: {first.label}, {figures}"
     strictest = min(ranked, key=lambda place: place.strict)
     text += f"; lowest strict price: {strictest.label}, {number(strictest.strict)}"
-    proved = [place for place in ranked if CONTENDERS[place.label].guaranteed]
-    if not CONTENDERS[first.label].guaranteed and proved:
+    proved = [place for place in ranked if CONTENDERS[place.label].proof]
+    if not CONTENDERS[first.label].proof and proved:
         best = proved[0]
         text += f"; lowest with a proved bound: {best.label}, {number(best.price.value)}"
     worst = min(ranked, key=lambda place: place.worst_seed_price)

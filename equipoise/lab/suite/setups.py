@@ -85,9 +85,8 @@ def _as_experiment(experiment: Experiment, settings: Mapping[str, Plain], seed: 
     assert isinstance(scaled, BalancedElimination) and scaled.bounds is not None
     kept = settings.get("learners", range(len(setup.learners)))
     learners, bounds = tuple(setup.learners[i] for i in kept), tuple(scaled.bounds[i] for i in kept)
-    delays = None
-    if "delay" in settings:
-        delays = drawn_delays(settings["delay"], settings["lost"], settings["rounds"], seed)
+    late = "delay" in settings
+    delays = drawn_delays(settings["delay"], settings["lost"], settings["rounds"], seed) if late else None
     return InstanceSetup(setup.problem, learners, bounds, scaled.contexts, delays)
 
 

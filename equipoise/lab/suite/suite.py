@@ -1,9 +1,8 @@
 """Runs the suite: finds missing results, computes them, and gathers the tables.
 
-A result is a function of instance, seed, selector and code alone, so the tables do not depend on the number of
-processes, on the order in which they finish or on how often the run was interrupted. Results are appended to a log as
-they come in, one row per instance, seed and selector, each with its cache key and checksum. A line that was cut off or
-altered is passed over, and its result is computed again.
+A result is a function of instance, seed, selector and code alone. Results are appended to a log as they come in, one
+row per instance, seed and selector, each with its cache key and checksum. A line that was cut off or altered is passed
+over, and its result is computed again.
 """
 
 from __future__ import annotations

@@ -232,7 +232,7 @@ def informative_from(label: str) -> str:
     >>> informative_from("uniform"), informative_from("d3rb"), informative_from("ed2rb")
     ('', '4,910', 'unknown')
     """
-    if label in REFERENCES or not CONTENDERS[label].guaranteed:
+    if label in REFERENCES or not CONTENDERS[label].proof:
         return ""
     first = CONTENDERS[label].informative_from
     return "unknown" if first is None else f"{first:,}"

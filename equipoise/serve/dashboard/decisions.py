@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from math import isnan
 from typing import Any
 
+from msgspec.structs import asdict
+
 from equipoise.errors import UnknownDecision
 from equipoise.learner import Proposal
 from equipoise.portfolio import Decision, Event, Portfolio, text
 from equipoise.selector import Choice
 from equipoise.serve.dashboard.timeline import short
 from equipoise.serve.hosted import Hosted
-from equipoise.serve.schemas import plain
+from equipoise.serve.schemas import Decided, plain
 from equipoise.types import Config
 
 MAX_RECENT = 20
@@ -47,18 +49,8 @@ def recent(hosted: Hosted, name: str | None = None) -> list[Config]:
 
 
 def _line(event: Event) -> Config:
-    decision = Decision.of_event(event.data)
-    return {
-        "id": decision.id,
-        "time": event.time,
-        "round": event.data["round"],
-        "learner": decision.learner_name,
-        "action": plain(decision.action),
-        "action_id": decision.action_id,
-        "learner_probability": decision.learner_probability,
-        "action_probability": decision.action_probability,
-        "propensity": decision.propensity,
-    }
+    decided = Decided.of(Decision.of_event(event.data))
+    return {"time": event.time, "round": event.data["round"], **asdict(decided)}
 
 
 def _reasons(portfolio: Portfolio, data: Any) -> Iterator[str]:

@@ -54,6 +54,7 @@ def read(hosted: Hosted, requests: Sequence[float], *, with_text: bool) -> Readi
 
 def _words(portfolio: Portfolio, statements: Statements, standing: Sequence[Standing]) -> Config:
     deadline = portfolio.settings.deadline
+    unit = "rounds" if isinstance(deadline, int) else "seconds"
     return {
         "selector": statements.selector,
         "rule": text.rule(statements),
@@ -68,7 +69,7 @@ def _words(portfolio: Portfolio, statements: Statements, standing: Sequence[Stan
             for update in portfolio.failed_updates[-MAX_LISTED:]
         ],
         "marks": _marks(portfolio),
-        "deadline": None if deadline is None else {_unit(deadline): deadline},
+        "deadline": None if deadline is None else {unit: deadline},
         "default_reward": portfolio.settings.default_reward,
     }
 
@@ -76,10 +77,6 @@ def _words(portfolio: Portfolio, statements: Statements, standing: Sequence[Stan
 def _marks(portfolio: Portfolio) -> list[Config]:
     """What happened, each with the word for it."""
     return [{**mark._asdict(), "word": text.happened(mark)} for mark in portfolio.history.marks]
-
-
-def _unit(deadline: float) -> str:
-    return "rounds" if isinstance(deadline, int) else "seconds"
 
 
 def _pairs(portfolio: Portfolio, standing: Sequence[Standing]) -> Config:
