@@ -175,7 +175,7 @@ class Exploring(MatrixLearner):
     def pmf(self, context: Context) -> Array:
         """The probability of every offered action; sums to 1."""
         scores, greedy = self._scores(self.check_context(context))
-        return self.exploration.pmf(scores, greedy, self._n_lessons + 1, self.reward_range)
+        return self.exploration.pmf(scores, greedy, self._n_updates + 1, self.reward_range)
 
     def _propose(self, context: Array, rng: np.random.Generator) -> Proposal:
         scores, greedy = self._scores(context)

@@ -9,7 +9,7 @@ from equipoise.bounds import Observed
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.streams import CONTEXTS, REWARDS, seek
 from equipoise.lab.rivals import RIVAL_LEARNERS, RIVAL_SELECTORS
-from equipoise.lab.suite.cells import learning_mode_of
+from equipoise.lab.suite.cells import run_mode_of
 from equipoise.lab.suite.contenders import CONTENDERS
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.lab.suite.late import LateLearner, LatePortfolio, run_late
@@ -75,16 +75,16 @@ def test_sharing_needs_a_learner_that_gains_by_it() -> None:
 
 
 def test_agreement_is_not_asked_of_continuous_actions() -> None:
-    assert learning_mode_of("ball", 20, "counterfactual-balancing", False) is None
-    assert learning_mode_of("ball", 20, "counterfactual-balancing", True) is not None
+    assert run_mode_of("ball", 20, "counterfactual-balancing", False) is None
+    assert run_mode_of("ball", 20, "counterfactual-balancing", True) is not None
 
 
 def test_rivals_take_no_part_where_a_portfolio_is_needed() -> None:
     rounds = INSTANCES["late-rewards"].rounds
     for label, contender in CONTENDERS.items():
         if contender.selector in RIVAL_SELECTORS or contender.selector in RIVAL_LEARNERS:
-            assert learning_mode_of("late-rewards", rounds, label, False) is None
-    assert learning_mode_of("late-rewards", rounds, "ucb1", False) is not None
+            assert run_mode_of("late-rewards", rounds, label, False) is None
+    assert run_mode_of("late-rewards", rounds, "ucb1", False) is not None
 
 
 def test_the_leaderboard_is_over_the_bandits_of_the_earlier_suite() -> None:

@@ -65,7 +65,7 @@ def _first_seed(instance: str, rounds: int) -> InstanceSetup:
 
 
 @cache
-def learning_mode_of(instance: str, rounds: int, label: str, shared: bool) -> str | None:
+def run_mode_of(instance: str, rounds: int, label: str, shared: bool) -> str | None:
     """How a contender runs on an instance; None if it is not compatible with it."""
     setup, contender = _first_seed(instance, rounds), CONTENDERS[label]
     if shared and not (setup.can_share and contender.can_share):
@@ -88,7 +88,7 @@ def learning_mode_of(instance: str, rounds: int, label: str, shared: bool) -> st
     return JOINT if can_compile(setup.problem, selector, *setup.learners) or affordable else None
 
 
-def learning_mode_of_learners(instance: str, rounds: int) -> str:
+def run_mode_of_learners(instance: str, rounds: int) -> str:
     """How the learners of an instance run alone."""
     setup = _first_seed(instance, rounds)
     return IN_PORTFOLIO if setup.delays is not None else TAPES if setup.problem.iid else ALONE
@@ -115,7 +115,7 @@ def _basis(instance: str, rounds: int, label: str, shared: bool) -> str:
     if contender and not contender.whole:
         parts.append(contender.selector_for(setup, rounds, shared))
         joint = {JOINT: "equipoise.simulation.joint", IN_PORTFOLIO: "equipoise.lab.suite.late"}
-        modules |= {joint[way] for way in [learning_mode_of(instance, rounds, label, shared)] if way in joint}
+        modules |= {joint[way] for way in [run_mode_of(instance, rounds, label, shared)] if way in joint}
     modules |= {type(part).__module__ for part in parts}
     configs = [{"class": type(part).__name__, **part.config()} for part in parts]
     about = {"version": __version__, "code": code_digest(modules), "rounds": rounds, "instance": instance}
@@ -229,8 +229,8 @@ def plan(
         def missing(label: str, shared: bool, name: str = name, length: int = length) -> list[int]:
             return [seed for seed in seeds if key_of(name, length, label, shared, seed) not in known]
 
-        ways = {label: learning_mode_of(name, length, label, False) for label in labels}
-        learners = learning_mode_of_learners(name, length)
+        ways = {label: run_mode_of(name, length, label, False) for label in labels}
+        learners = run_mode_of_learners(name, length)
         taped = [label for label, way in ways.items() if way == TAPES]
         taped += [LEARNERS] if learners == TAPES else []  # last: they play on beyond the tapes
         lacking = {label: set(missing(label, False)) for label in taped}
@@ -245,7 +245,7 @@ def plan(
                 tasks.append(Task(name, length, tuple(left), (label,), shared=False, way=way))
         for shared in (False, True):
             for label in labels:
-                way_or_none = learning_mode_of(name, length, label, shared)
+                way_or_none = run_mode_of(name, length, label, shared)
                 if way_or_none not in (None, TAPES) and (left := missing(label, shared)):
                     tasks.append(Task(name, length, tuple(left), (label,), shared, way_or_none))
     return tasks

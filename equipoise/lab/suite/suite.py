@@ -21,7 +21,7 @@ from equipoise.errors import EquipoiseError, UnknownName
 from equipoise.lab.executor import Jobs, Report, checked_jobs, run_tasks, silent
 from equipoise.lab.experiment import chosen_labels, reward_width
 from equipoise.lab.runs.summary import price_floor
-from equipoise.lab.suite.cells import GREEDY, LEARNERS, has_greedy, key_of, learning_mode_of, perform, plan
+from equipoise.lab.suite.cells import GREEDY, LEARNERS, has_greedy, key_of, run_mode_of, perform, plan
 from equipoise.lab.suite.contenders import CONTENDERS
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.lab.suite.leaderboard import Scores, with_references
@@ -188,7 +188,7 @@ def _gather(names: Sequence[str], rounds: Mapping[str, int], seeds: range, log: 
         selectors: dict[str, dict[str, Array]] = {}
         gathered[table] = {}
         for label in CONTENDERS:
-            compatible = [name for name in within if learning_mode_of(name, rounds[name], label, shared)]
+            compatible = [name for name in within if run_mode_of(name, rounds[name], label, shared)]
             found = {name: rows_of(name, label, shared) for name in compatible}
             if found and all(len(rows) == len(seeds) for rows in found.values()):
                 selectors[label] = {
