@@ -21,7 +21,7 @@ from equipoise.errors import EquipoiseError, UnknownName
 from equipoise.lab.executor import Jobs, Report, checked_jobs, run_tasks, silent
 from equipoise.lab.experiment import chosen_labels, reward_width
 from equipoise.lab.runs.summary import price_floor
-from equipoise.lab.suite.cells import GREEDY, LEARNERS, has_greedy, key_of, run_mode_of, perform, plan
+from equipoise.lab.suite.cells import GREEDY, LEARNERS, has_greedy, key_of, perform, plan, run_mode_of
 from equipoise.lab.suite.contenders import CONTENDERS
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.lab.suite.leaderboard import Scores, with_references
