@@ -127,13 +127,14 @@ def test_every_kind_of_number_comes_back_as_a_plain_float(value: Any) -> None:
 
 @pytest.mark.parametrize("value", [True, False, np.True_, np.False_])
 def test_a_boolean_is_not_a_number_but_can_be_a_reward(value: Any) -> None:
-    for check in (real, positive, non_negative, probability, fraction, count):
+    for check in (real, positive, non_negative, probability, fraction, positive_fraction, count):
         with pytest.raises(InvalidArgument, match=re.escape(f"x is {value!r}, but must be a ")):
             check("x", value)
     with pytest.raises(InvalidArgument, match="must be a real number"):
         interval("x", (value, 2.0))
     assert measured("x", value) == float(value) and type(measured("x", value)) is float
     assert measured("x", 0.25) == 0.25
+    assert in_range("x", value, (0.0, 1.0)) == float(value)
     with pytest.raises(InvalidArgument, match="x is '1', but must be a real number"):
         measured("x", "1")
 
