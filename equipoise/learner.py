@@ -36,10 +36,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from math import inf, nan
 from numbers import Real
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any, NamedTuple, Protocol, Self, TypeGuard, TypeVar, cast, get_origin, get_type_hints
 
 import numpy as np
@@ -263,13 +263,22 @@ def fits(part: object, name: str, protocol: type) -> bool:
         return False
     # Unless it is a function of a class, it is bound to its object.
     given = call.n_positions + (isinstance(part, type) and isinstance(found, FunctionType))
+    if isinstance(found, MethodType) and isinstance(found.__func__, FunctionType):
+        return _takes(found.__func__, given + 1, call.names)
+    return _takes(found, given, call.names) if isinstance(found, FunctionType) else _binds(found, given, call.names)
+
+
+def _binds(function: Callable[..., Any], n_positions: int, names: tuple[str, ...]) -> bool:
     try:
-        inspect.signature(found).bind(*[None] * given, **dict.fromkeys(call.names))
+        inspect.signature(function).bind(*[None] * n_positions, **dict.fromkeys(names))
     except TypeError:
         return False
     except ValueError:  # a function without a signature, such as a builtin
         return True
     return True
+
+
+_takes = lru_cache(maxsize=1024)(_binds)  # for plain functions: they have many instances, and signatures take long
 
 
 class _Call(NamedTuple):

@@ -6,6 +6,7 @@ import gc
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from math import isnan
 from numbers import Real
 from types import BuiltinFunctionType, FunctionType, ModuleType
@@ -98,7 +99,18 @@ def require(condition: bool, finding: str) -> None:
 
 
 def generator(*key: int) -> np.random.Generator:
-    return np.random.default_rng(key)
+    return np.random.default_rng(_entropy(*key))
+
+
+@lru_cache(maxsize=10_000)
+def _entropy(*key: int) -> np.random.SeedSequence:
+    return np.random.SeedSequence(key)
+
+
+@lru_cache(maxsize=100_000)
+def uniform(*key: int) -> float:
+    """The first number of `generator(*key)`, which takes longer to make than to use."""
+    return float(generator(*key).random())
 
 
 def size_in_bytes(learner: object) -> int:

@@ -34,7 +34,16 @@ from equipoise.learner import (
 )
 from equipoise.learners import Ball
 from equipoise.testing import checks
-from equipoise.testing.checks import always, equal, generator, require, require_error, require_same_arrays, saved
+from equipoise.testing.checks import (
+    always,
+    equal,
+    generator,
+    require,
+    require_error,
+    require_same_arrays,
+    saved,
+    uniform,
+)
 from equipoise.types import Action, Array, Context, Outcome, State
 
 N_ROUNDS = 40
@@ -410,15 +419,17 @@ def parts(outcome: Outcome, original: Outcome) -> list[tuple[str, Outcome, Outco
 
 
 def reward_at(t: int) -> float:
-    return float(generator(t, 2).random())
+    return uniform(t, 2)
 
 
 def play(subject: Subject, learner: Learner, start: int = 0, stop: int = N_ROUNDS) -> list[tuple[Context, Proposal]]:
     """Play the rounds from `start` to `stop`; contexts and rewards depend on the number of the round only."""
-    rounds = []
+    adapted, rounds = AdaptedLearner(learner), []
     for t in range(start, stop):
-        context, proposal = decision_at(subject, learner, t)
-        teach(learner, context, outcome_at(subject, context, proposal, t), t, proposal.probability)
+        context = context_at(subject, t)
+        proposal = adapted.decide(context, generator(t, 1))
+        outcome = outcome_at(subject, context, proposal, t)
+        adapted.learn(context, outcome, reward_at(t), probability=proposal.probability)
         rounds.append((context, proposal))
     return rounds
 

@@ -35,7 +35,7 @@ from equipoise.selector import (
     traits_of,
 )
 from equipoise.testing import checks
-from equipoise.testing.checks import always, generator, require, require_error, require_same_arrays, saved
+from equipoise.testing.checks import always, generator, require, require_error, require_same_arrays, saved, uniform
 
 N_ROUNDS, N_ROUNDS_FOR_MEMORY, N_PENDING = 200, 400, 30
 ABSURD = (nan, inf, -inf, 1e155, None, "1")
@@ -47,18 +47,18 @@ class Subject(NamedTuple):
     make: Callable[[], Selector]
     places: tuple[int, ...]
 
-    def reward(self, selector: Selector, choice: Choice) -> float:
-        low, high = reward_range(selector)
-        more = 0.2 * float(generator(self.places[choice.learner], choice.play, 0).random())
-        return self.lower(selector, choice.learner) + (high - low) * more
+    def reward(self, limits: tuple[float, float], choice: Choice) -> float:
+        low, high = limits
+        more = 0.2 * uniform(self.places[choice.learner], choice.play, 0)
+        return self.lower(limits, choice.learner) + (high - low) * more
 
-    def lower(self, selector: Selector, learner: int) -> float:
-        low, high = reward_range(selector)
+    def lower(self, limits: tuple[float, float], learner: int) -> float:
+        low, high = limits
         return low + (high - low) * (0.8 if self.places[learner] % 2 == 0 else 0.0)
 
-    def regret(self, selector: Selector, choice: Choice) -> float:
-        low, high = reward_range(selector)
-        return (high - low) * 0.1 * float(generator(self.places[choice.learner], choice.play, 1).random())
+    def regret(self, limits: tuple[float, float], choice: Choice) -> float:
+        low, high = limits
+        return (high - low) * 0.1 * uniform(self.places[choice.learner], choice.play, 1)
 
 
 def check_selector(factory: Callable[[], Selector]) -> list[str]:
@@ -351,7 +351,7 @@ def only_available_learners_are_chosen(subject: Subject) -> None:
     selector = subject.make()
     for t in range(N_ROUNDS):
         active = selector.active
-        available = {i for i in range(n_learners(selector)) if generator(t, i, 5).random() < 0.5}
+        available = {i for i in range(n_learners(selector)) if uniform(t, i, 5) < 0.5}
         if available.isdisjoint(active):
             before = saved(selector)
             require_error(partial(selector.choose, generator(t, 3), available), f"choosing among {sorted(available)}")
@@ -369,7 +369,7 @@ def its_choice_probabilities_are_those_of_its_choices(subject: Subject) -> None:
     selector: Any = subject.make()
     for t in range(N_ROUNDS):
         everyone = range(n_learners(selector))
-        available = {i for i in everyone if t % 2 == 0 or generator(t, i, 6).random() < 0.7}
+        available = {i for i in everyone if t % 2 == 0 or uniform(t, i, 6) < 0.7}
         if not available.isdisjoint(selector.active):
             given = available if t % 2 else None
             chances, before = selector.choice_probabilities(given), saved(selector)
@@ -546,16 +546,17 @@ def open_round(subject: Subject, selector: Selector, t: int) -> Choice:
 def observe(subject: Subject, selector: Selector, choice: Choice) -> None:
     """Pass the proposals of the chosen learner, or of all active ones if the selector needs them."""
     asked = {choice.learner, *(selector.active if "actions" in needs_of(selector) else ())}
-    regret = subject.regret(selector, choice)
+    limits = reward_range(selector)
+    regret = subject.regret(limits, choice)
     proposals = {
-        i: Proposal(subject.places[i] % 2, lower=subject.lower(selector, i), regret=regret, greedy=0)
+        i: Proposal(subject.places[i] % 2, lower=subject.lower(limits, i), regret=regret, greedy=0)
         for i in sorted(asked)
     }
     selector.observe(choice, proposals)
 
 
 def credit(subject: Subject, selector: Selector, choice: Choice) -> tuple[AnyElimination, ...]:
-    eliminations = selector.credit(choice, subject.reward(selector, choice))
+    eliminations = selector.credit(choice, subject.reward(reward_range(selector), choice))
     require(isinstance(eliminations, tuple), f"credit() returned {eliminations!r}, not a tuple of eliminations")
     return eliminations
 

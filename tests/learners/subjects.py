@@ -73,6 +73,12 @@ EPISODIC: list[tuple[type[Any], dict[str, Any]]] = [
     ),
     (
         learners.Eleanor,
-        {"features": [[[0.6, 0.0], [0.0, 0.8]]] * N_STATES, "horizon": HORIZON, "n_starts": 0, "scale": 0.1},
+        {
+            "features": [[[0.6, 0.0], [0.0, 0.8]]] * N_STATES,
+            "horizon": HORIZON,
+            "n_starts": 0,
+            "scale": 0.1,
+            "finest_step": 0.05,
+        },
     ),
 ]
