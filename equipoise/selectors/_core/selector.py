@@ -48,6 +48,7 @@ P = TypeVar("P", bound=NamedTuple)
 S = TypeVar("S", bound=NamedTuple)
 D = TypeVar("D", bound=AnyElimination)
 FLOATS = (float, np.float64)
+TRAITS = tuple(each.name for each in fields(SelectorTraits))
 
 
 @configurable
@@ -209,7 +210,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
     @property
     def traits(self) -> SelectorTraits:
         """Properties of this selector for portfolios, simulations and checks."""
-        named = {each.name: getattr(self, each.name) for each in fields(SelectorTraits)}
+        named = {name: getattr(self, name) for name in TRAITS}
         classes = None if self.classes is None else tuple(self.classes)
         named |= {"n_learners": self.pool_size, "noise": self.confidence.noise, "classes": classes}
         return SelectorTraits(**{**named, "restart_settings": tuple(self.restart_settings)})
