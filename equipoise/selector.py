@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from equipoise.drift_order import PairSums
 
 NEEDS = frozenset({"bounds", "actions", "lower", "weight", "nested"})
+TOLERANCE = 1e-9  # of probabilities that are computed twice, and of their sums
 
 
 class Choice(NamedTuple):
@@ -69,9 +70,9 @@ class Selector(Protocol):
     These members are required, except that `config`, `state`, `restore` and `from_config` are needed only for saving,
     and that `choose` and `replay` need `available` only if a portfolio ever leaves a learner out of a choice.
     Everything further is a capability, which `capabilities` finds by the members of its Protocol: `ChecksCredit`,
-    `KnowsChances`, `Configures`, `CountsUnplayed`, `ChangesPool`, `AdmitsLearners`, `ChecksLearners`, `Reconfigures`,
-    `ReportsPending`, `Compares`, `Updates`, `KnowsPropensity`, `ExplainsDrift`, `ComparesPairs`, `Restarts`,
-    `Provable`. Other attributes may have any name. Optional attributes:
+    `KnowsChances`, `KnowsOdds`, `HasRuleVersion`, `Configures`, `CountsUnplayed`, `ChangesPool`, `AdmitsLearners`,
+    `ChecksLearners`, `Reconfigures`, `ReportsPending`, `Compares`, `Updates`, `KnowsPropensity`, `ExplainsDrift`,
+    `ComparesPairs`, `Restarts`, `Provable`. Other attributes may have any name. Optional attributes:
     - `name`: the name shown in tables and figures; by default the class name.
     - `explanation`: how it chooses, in one sentence; used by `Portfolio.explain`.
     - `traits`: its properties, a `SelectorTraits`; by default the defaults of that class.
@@ -97,8 +98,11 @@ class Selector(Protocol):
         """
 
     @property
-    def replay(self) -> Callable[..., None]:
-        """`replay(choice, available=None)`: open a given play without random numbers, to rebuild it from a log."""
+    def replay(self) -> Callable[..., object]:
+        """`replay(choice, available=None)`: open a given play without random numbers, to rebuild it from a log.
+
+        The probability of the choice is the logged one. It is never computed again: the rule may have changed since.
+        """
 
     def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
         """Receive the proposal of the chosen learner or, with need "actions", of every active learner.
@@ -174,6 +178,24 @@ class KnowsChances(Protocol):
     """Knows the probability of every learner in the next `choose`."""
 
     def choice_probabilities(self, available: Collection[int] | None = None) -> Sequence[float]: ...
+
+
+class KnowsOdds(Protocol):
+    """Draws experts, and needs the probabilities of all of them when a play is rebuilt from a log."""
+
+    def odds(self, choice: Choice) -> Sequence[float]:
+        """Return the probabilities with which an open play was drawn, one for each expert."""
+
+    def replay(self, choice: Choice, available: Collection[int] | None, odds: Sequence[float] | None) -> bool:
+        """Open a given play with these odds, or those of the rule if None; return whether the rule has other ones."""
+
+
+class HasRuleVersion(Protocol):
+    """Counts the changes of its rule, so that a journal tells which plays were drawn by which rule."""
+
+    @property
+    def rule_version(self) -> int:
+        """A constant of the class, increased when equal rewards lead to other probabilities than before."""
 
 
 class Configures(Protocol):
@@ -290,6 +312,8 @@ class SelectorCapabilities:
     takes_available: bool  # whether choose() and replay() can leave learners out
     credit: ChecksCredit | None
     chances: KnowsChances | None
+    odds: KnowsOdds | None
+    rule: HasRuleVersion | None
     configures: Configures | None
     unplayed: CountsUnplayed | None
     admits: AdmitsLearners | None
@@ -310,6 +334,8 @@ def capabilities(selector: object) -> SelectorCapabilities:
         takes_available=takes_available(selector),
         credit=find(selector, ChecksCredit),
         chances=find(selector, KnowsChances),
+        odds=find(selector, KnowsOdds),
+        rule=find(selector, HasRuleVersion),
         configures=find(selector, Configures),
         unplayed=find(selector, CountsUnplayed),
         admits=find(selector, AdmitsLearners),
@@ -369,6 +395,27 @@ def takes_available(selector: object) -> bool:
     """Whether `choose` and `replay` of a selector can leave learners out."""
     methods = (getattr(selector, "choose", None), getattr(selector, "replay", None))
     return all(callable(each) and "available" in inspect.signature(each).parameters for each in methods)
+
+
+def differ(odds: Sequence[float], others: Sequence[float]) -> bool:
+    """Whether two probabilities of the same expert differ by more than rounding explains.
+
+    >>> differ((0.5, 0.5), (0.5, 0.5 + 1e-12)), differ((0.5, 0.5), (0.6, 0.4))
+    (False, True)
+    """
+    if odds == others:  # fast path
+        return False
+    return any([not abs(p - q) <= TOLERANCE for p, q in zip(odds, others, strict=True)])
+
+
+def check_odds(odds: Sequence[float], n_experts: int) -> tuple[float, ...]:
+    """Return logged odds as a tuple; raise an error if they are not the probabilities of so many experts."""
+    given = tuple(odds)
+    if len(given) != n_experts:
+        raise InvalidArgument(f"odds has {len(given)} entries, but must have {n_experts}, one for each expert")
+    if not min(given) >= 0.0 or not abs(sum(given) - 1.0) <= TOLERANCE:
+        raise InvalidArgument(f"odds is {given}, but its entries must lie in [0, 1] and sum to 1")
+    return given
 
 
 def replay(selector: Selector, choice: Choice, available: Collection[int] | None = None) -> None:

@@ -91,6 +91,14 @@ def fold(journal: Journal, state: Config, seq: int, template: Portfolio | None) 
                 raise UnreadableFile(f"event {event.seq} ({event.kind}) could not be folded: {error}") from error
         seq = event.seq
     portfolio.end_id_epoch()
+    health = portfolio.health()
+    if health["folded_differently"]:
+        logger.info(
+            "%d logged decisions have other probabilities than the present rule of the selector gives, first %s; "
+            "evidence rests on the logged ones",
+            health["folded_differently"],
+            health["first_folded_differently"],
+        )
     if template is not None:
         portfolio.give_fallback(template.settings.fallback)
     return Recovered(portfolio, seq, start)

@@ -57,6 +57,7 @@ KINDS = {
         word="drift alarm",
     ),
     "config": Kind("settings changed", logging.INFO),
+    "rule": Kind("the selector's rule has another version than before", logging.INFO),
     "blocked": Kind("a missing reward holds up others", logging.WARNING, derived=True),
 }
 

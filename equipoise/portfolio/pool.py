@@ -13,14 +13,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
 
 from equipoise.bounds import Bound, Observed
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.learner import AdaptedLearner, MinimalLearner, StatesUnits, accepts, find, part_name, unique_names
 from equipoise.portfolio.events import Events
-from equipoise.selector import Selector, SelectorTraits, capabilities, configure, needs_of, traits_of
+from equipoise.selector import (
+    Choice,
+    Selector,
+    SelectorTraits,
+    capabilities,
+    check_odds,
+    configure,
+    differ,
+    needs_of,
+    replay,
+    traits_of,
+)
 from equipoise.settings.checks import text
 from equipoise.settings.units import DEFAULT_RANGE
 from equipoise.types import Config
@@ -30,7 +41,9 @@ FIRST_PAUSE = 8
 MAX_PAUSE = 1024
 MIN_SUCCESSES = 5
 MAX_ERROR_LENGTH = 300  # characters
+COMPARED_EVERY = 32  # rounds between two comparisons of logged probabilities with those of a selector of learners
 Range = tuple[float, float]
+Available: TypeAlias = Sequence[int] | None  # the learners that could be chosen; None if all could
 
 
 @dataclass(slots=True)
@@ -227,6 +240,38 @@ class Selection:
         self.can = capabilities(selector)
         self.needs = needs_of(selector)
         self.traits: SelectorTraits = traits_of(selector)
+        self.noted_version = self.rule_version  # that the last event about it, or the saved state, has
+        self.folded_differently = 0  # logged plays for which the present rule has other probabilities
+        self.first_folded_differently: str | None = None  # the id of the first of these decisions
+
+    @property
+    def rule_version(self) -> int | None:
+        """The version of the selector's rule; None if it states none."""
+        return None if self.can.rule is None else self.can.rule.rule_version
+
+    def replay(self, choice: Choice, id_: str, round_: int, available: Available, odds: Sequence[float] | None) -> None:
+        """Open a logged play with its logged probabilities; count it if the present rule has other ones.
+
+        The odds of experts are always compared. A selector of learners computes its own only for that, so it does so in
+        one round of `COMPARED_EVERY`.
+        """
+        if self.can.odds is not None:
+            differs = self.can.odds.replay(choice, available, odds)
+        else:
+            differs = round_ % COMPARED_EVERY == 0 and self._has_other_chances(choice, available, odds)
+            replay(self.selector, choice, available)
+        if differs:
+            self.folded_differently += 1
+            self.first_folded_differently = self.first_folded_differently or id_
+
+    def _has_other_chances(self, choice: Choice, available: Available, odds: Sequence[float] | None) -> bool:
+        if self.can.chances is None:
+            return False
+        given = self.can.chances.choice_probabilities
+        present = given() if available is None else given(available)
+        if odds is None:
+            return differ((choice.probability,), (present[choice.learner],))
+        return differ(check_odds(odds, len(present)), tuple(present))
 
     def refresh(self) -> None:
         """Read the traits again, after the selector changed."""

@@ -87,7 +87,7 @@ class Round(NamedTuple):
         played = isinstance(self.play, Play)
         return tuple((i, describe_error(error)) for i, error, callers in self.play.failures if played or not callers)
 
-    def data(self, decision: Decision, digest: str) -> Config:
+    def data(self, decision: Decision, digest: str, odds: Sequence[float] | None) -> Config:
         """Return the data of the event, so that a fold can repeat the round without asking any learner."""
         ticket = self.ticket
         return {
@@ -100,6 +100,7 @@ class Round(NamedTuple):
             "context": ticket.context,
             "digest": digest,
             "choice": None if ticket.choice is None else tuple(ticket.choice),
+            "odds": odds,
             "probabilities": (decision.learner_probability, decision.action_probability, decision.propensity),
             "proposals": {j: tuple(proposal) for j, proposal in self.proposals.items()},
             "available": self.play.available if isinstance(self.play, Play) else None,
@@ -127,7 +128,7 @@ class Rounds:
         self._lower = "lower" in selection.needs
         self._weighted = "weight" in selection.needs
         self._asks_all = bool({"actions", "weight"} & selection.needs)
-        self._takes_available, self._chances = can.takes_available, can.chances
+        self._takes_available, self._chances, self._odds = can.takes_available, can.chances, can.odds
         self._own_propensity = None if can.propensity is None else can.propensity.propensity
         self._learners_updated_by = None if can.updates is None else can.updates.learners_updated_by
         self._wants_propensities = self._asks_all
@@ -166,6 +167,15 @@ class Rounds:
         if not falls_back or not isinstance(play.error, NoLearnerAvailable):
             raise play.error
         return Round(self._fall_back(context, round_, play), nan, play)
+
+    def odds(self, decided: Round) -> Sequence[float] | None:
+        """Return the probabilities of the draw, of all experts or learners; None if none was needed or computed."""
+        play = decided.play
+        if not isinstance(play, Play):
+            return None
+        if self._odds is not None:
+            return self._odds.odds(play.choice)
+        return play.probabilities if self._selection.traits.randomized else None
 
     def decision(self, ticket: Ticket, chance: float) -> Decision:
         """Return the decision of a ticket, whose learner was chosen with probability `chance`."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from math import inf, isnan, nan
 from typing import Any
 
+from equipoise.bounds import Bound, from_json
 from equipoise.certificates import AnyElimination
 from equipoise.errors import InvalidArgument
-from equipoise.learner import MinimalLearner, Proposal, can_be_restored
+from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal, can_be_restored
 from equipoise.portfolio.drift import DriftMonitor
 from equipoise.portfolio.events import Events, logger
 from equipoise.portfolio.pool import Pool, Selection
@@ -19,7 +20,7 @@ from equipoise.portfolio.settings import PortfolioSettings, lost_function
 from equipoise.portfolio.statements import History, Reporter
 from equipoise.portfolio.tickets import Counts, Decision, Ticket, Tickets, check_key, clipped, combine, optional_tuple
 from equipoise.portfolio.updates import FailedUpdate, Failures, LearnerUpdates
-from equipoise.selector import Choice, Reconfigures, Selector, check_credit, replay, require
+from equipoise.selector import Choice, Reconfigures, Selector, check_credit, require
 from equipoise.settings.checks import in_range, measured
 from equipoise.storage.parts import describe_part, rebuild_learners, rebuild_selector
 from equipoise.types import Config, Outcome, Plain
@@ -139,7 +140,8 @@ class PortfolioState:
             ticket.offers = offers
         self.open(ticket)
         if self._events_wanted():
-            self.events.emit("decided", decided.data(decision, digest), key=decision.id if digest else None)
+            data = decided.data(decision, digest, self.rounds.odds(decided))
+            self.events.emit("decided", data, key=decision.id if digest else None)
         play = decided.play
         if isinstance(play, Play) and not play.failures:  # fast path
             for i in play.proposals:
@@ -359,7 +361,7 @@ class PortfolioState:
         choice = None if data["choice"] is None else Choice(*data["choice"])
         proposals = {int(j): Proposal(*proposal) for j, proposal in data["proposals"].items()}
         if choice is not None:
-            replay(self.selection.selector, choice, data["available"])
+            self.selection.replay(choice, data["id"], data["round"], data["available"], data.get("odds"))
             self.selection.selector.observe(choice, proposals)
         decision = Decision.of_event(data)
         ticket = Ticket(data["round"], choice, data["context"], decision.action)
@@ -390,6 +392,14 @@ class PortfolioState:
 
     def fold_withdrawn(self, data: Mapping[str, Plain]) -> None:
         self.withdraw(self.tickets.open[data["id"]], logged_failures(data))
+
+    def note_rule(self, version: int | None) -> None:
+        """Announce the version of the selector's rule if it is another one than before."""
+        selection = self.selection
+        if version != selection.noted_version:
+            data = {"name": selection.can.name, "version": version, "before": selection.noted_version}
+            selection.noted_version = version
+            self.events.emit("rule", data)
 
     def fold_warmed(self, data: Mapping[str, Plain]) -> None:
         i = self.pool.index(data["name"])
@@ -422,6 +432,7 @@ class PortfolioState:
             "settings": self.settings.to_plain(),
             "declared": self.declared.to_plain(),
             "recommendation": self.recommendation,
+            "rule_version": self.selection.noted_version,
             "drift": self.drift.state(),
             "counts": asdict(self.counts),
             "history": self.history.state(),
@@ -443,6 +454,7 @@ class PortfolioState:
                 member.adapted.restore(part["state"])
             member.restore(row)
         state.recommendation, state.counts = saved["recommendation"], Counts(**saved["counts"])
+        state.selection.noted_version = saved.get("rule_version")
         state.declared = PortfolioSettings(**saved["declared"])
         state.drift.restore(saved["drift"])
         state.history.restore(saved["history"])
@@ -457,3 +469,34 @@ class PortfolioState:
 
 def logged_failures(data: Mapping[str, Plain]) -> Failures:
     return {(learner, round_): error for learner, round_, error in data["failed"]}
+
+
+def bound_from(row: Config | None) -> Bound | None:
+    """Return the bound of a learner that was added, from its event."""
+    return None if row is None else from_json(row)
+
+
+def _add_logged(portfolio: Any, data: Mapping[str, Plain]) -> None:
+    (learner,) = rebuild_learners([data["learner"]], None)
+    AdaptedLearner(learner).restore(data["learner"]["state"])
+    portfolio.add_learner(learner, bound=bound_from(data["bound"]))
+
+
+# How each kind of event changes a portfolio and its state.
+FOLDS: dict[str, Callable[[Any, PortfolioState, Mapping[str, Plain]], object]] = {
+    "decided": lambda _, state, data: state.fold_decided(data),
+    "rewarded": lambda _, state, data: state.fold_settled("rewarded", data),
+    "expired": lambda _, state, data: state.fold_settled("expired", data),
+    "withdrawn": lambda _, state, data: state.fold_withdrawn(data),
+    "ignored": lambda _, state, data: state.ignore(data["id"]),
+    "updates_retried": lambda _, state, data: state.retry_updates(logged_failures(data)),
+    "learner_added": lambda portfolio, _, data: _add_logged(portfolio, data),
+    "learner_removed": lambda portfolio, _, data: portfolio.remove_learner(data["name"]),
+    "learner_renamed": lambda portfolio, _, data: portfolio.rename_learner(data["name"], data["new"]),
+    "learner_suspended": lambda portfolio, _, data: portfolio.suspend(data["name"]),
+    "learner_resumed": lambda portfolio, _, data: portfolio.resume(data["name"]),
+    "learner_warmed": lambda _, state, data: state.fold_warmed(data),
+    "rounds_replayed": lambda _, state, data: state.count_replayed(data["rounds"]),
+    "config": lambda _, state, data: state.reconfigure(data["changes"], declared=data["declared"]),
+    "rule": lambda _, state, data: state.note_rule(data["version"]),
+}

@@ -407,6 +407,8 @@ class Reporter:
             ],
             "failed_updates": len(state.updates.failed),
             "forgotten_updates": state.updates.forgotten,
+            "folded_differently": state.selection.folded_differently,
+            "first_folded_differently": state.selection.first_folded_differently,
             "learners": [self._learner_health(i) for i in range(len(state.pool))],
         }
 

@@ -386,6 +386,10 @@ class CounterfactualBalancing(KernelSelector[Params, State, Elimination]):
         mode = self._experts.mode(LEARNING[word], boolean("greedy", greedy))
         return self._add_learner(bound, mode)
 
+    def odds(self, choice: Choice) -> tuple[float, ...]:
+        """Return the probabilities with which an open play was drawn, one for each of `experts`."""
+        return self._experts.odds_of(choice)
+
     def propensity(self, choice: Choice) -> float:
         """The probability, given context and proposals, with which the action of an open play was played."""
         return self._experts.propensity(choice)
