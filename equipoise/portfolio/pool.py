@@ -2,7 +2,8 @@
 
 A learner that fails `MAX_FAILURES` times in a row, while deciding or while learning, is suspended for `FIRST_PAUSE`
 rounds. If it fails again right after a pause, the next pause is twice as long, up to `MAX_PAUSE` rounds; after
-`MIN_SUCCESSES` successes in a row, while neither decisions nor updates fail, pauses start short again.
+`MIN_SUCCESSES` successes in a row, while neither decisions nor updates fail, pauses start short again. If updates have
+failed, the learner is not updated during the pause either. Failures during a pause count, but do not extend it.
 
 A learner that joins late has the next index; a removed one keeps its index, so that certificates and open decisions
 stay true. The range of rewards is stated once, at the portfolio: a selector or learner that states none adopts it, and
@@ -76,6 +77,8 @@ class Member:
     pause: int = 0  # length of the last pause; 0 after enough successes
     failing_decisions: int = 0  # in a row
     failing_updates: int = 0  # in a row
+    learning_paused: bool = False  # whether updates caused the last pause, and none has succeeded since
+    reported: int = 0  # the round in which a failed update was last announced; 0 if none was
     successes: int = 0  # since the last failure
     failures: int = 0  # in total
     last_error: str = ""
@@ -86,6 +89,17 @@ class Member:
     def is_available(self, round_: int) -> bool:
         """Whether it may be chosen in this round."""
         return self.learner is not None and not self.suspended and self.paused_until <= round_
+
+    def can_learn(self, round_: int) -> bool:
+        """Whether its updates are tried in this round."""
+        return not self.learning_paused or self.paused_until <= round_
+
+    def reports(self, round_: int) -> bool:
+        """Whether a failed update is announced: the first one, and at most one in `MAX_PAUSE` rounds."""
+        if self.reported and round_ - self.reported < MAX_PAUSE:
+            return False
+        self.reported = round_
+        return True
 
     @property
     def adapted(self) -> AdaptedLearner:
@@ -101,12 +115,14 @@ class Member:
             self.failing_decisions += 1
         else:
             self.failing_updates += 1
+        if self.paused_until > round_:
+            return False
         # After a pause the first failure is enough.
         tolerated = MAX_FAILURES if self.pause == 0 else 1
         if max(self.failing_decisions, self.failing_updates) < tolerated:
             return False
         self.pause = min(MAX_PAUSE, 2 * self.pause or FIRST_PAUSE)
-        self.paused_until = round_ + self.pause + 1
+        self.paused_until, self.learning_paused = round_ + self.pause + 1, not deciding
         return True
 
     def succeeded_deciding(self) -> None:
@@ -117,7 +133,7 @@ class Member:
 
     def succeeded_learning(self) -> None:
         """Count an update, unless decisions fail."""
-        self.failing_updates = 0
+        self.failing_updates, self.learning_paused = 0, False
         if not self.failing_decisions:
             self._count_success()
 
@@ -128,7 +144,7 @@ class Member:
 
     def resume(self) -> None:
         """End every suspension."""
-        self.suspended, self.paused_until, self.pause = False, 0, 0
+        self.suspended, self.paused_until, self.pause, self.learning_paused = False, 0, 0, False
         self.failing_decisions = self.failing_updates = 0
 
     def state(self) -> Config:
@@ -156,6 +172,7 @@ class Pool:
         self.members = [Member(learner, name) for learner, name in zip(adapted, names, strict=True)]
         self.any_unavailable = True  # whether a learner may be suspended or paused
         self._events = events
+        self._pauses: list[Config] = []  # that began and are not announced yet
 
     def __len__(self) -> int:
         return len(self.members)
@@ -217,12 +234,17 @@ class Pool:
         self._events.emit("learner_resumed", {"name": name})
 
     def count_failure(self, i: int, error: str, round_: int, *, deciding: bool) -> None:
-        """Count a failure of learner i, and suspend it if it fails too often."""
+        """Count a failure of learner i, and suspend it if it fails too often; see `announce_pauses`."""
         member = self.members[i]
         if member.failed(round_, error, deciding=deciding):
             self.any_unavailable = True
-            data = {"name": member.name, "until_round": member.paused_until, "error": error}
+            self._pauses.append({"name": member.name, "until_round": member.paused_until, "error": error})
+
+    def announce_pauses(self) -> None:
+        """Announce new pauses, after the event that they follow from."""
+        for data in self._pauses:
             self._events.emit("learner_suspended", data, derived=True)
+        self._pauses.clear()
 
     def count_answers(self, asked: Iterable[int], failures: Sequence[tuple[int, str]], round_: int) -> None:
         """Count the learners that could decide and those that could not."""
@@ -230,6 +252,7 @@ class Pool:
             self.members[i].succeeded_deciding()
         for i, error in failures:
             self.count_failure(i, error, round_, deciding=True)
+        self.announce_pauses()
 
 
 class Selection:

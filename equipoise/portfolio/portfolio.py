@@ -495,6 +495,7 @@ class Portfolio:
         """
         with self._lock:
             if event.derived:
+                self._state.events.note(event)
                 return
             event.check_foldable()
             fold = FOLDS.get(event.kind)

@@ -19,7 +19,7 @@ from equipoise.portfolio.rounds import Play, Round, Rounds, check_action
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
 from equipoise.portfolio.statements import History, Reporter
 from equipoise.portfolio.tickets import Counts, Decision, Ticket, Tickets, check_key, clipped, combine, optional_tuple
-from equipoise.portfolio.updates import FailedUpdate, Failures, LearnerUpdates
+from equipoise.portfolio.updates import NOT_TRIED, FailedUpdate, Failures, LearnerUpdates
 from equipoise.selector import Choice, Reconfigures, Selector, check_credit, require
 from equipoise.settings.checks import in_range, measured
 from equipoise.storage.parts import describe_part, rebuild_learners, rebuild_selector
@@ -47,7 +47,7 @@ class PortfolioState:
         self.drift = DriftMonitor(settings.on_drift, self.selection, self.pool, self.tickets)
         in_order = self.selection.traits.observed if settings.delays == "any" else ()
         weighted = "weight" in self.selection.needs
-        self.updates = LearnerUpdates(self.pool, weighted=weighted, in_order=in_order)
+        self.updates = LearnerUpdates(self.pool, self.tickets, weighted=weighted, in_order=in_order)
         self.rounds = Rounds(self.selection, self.pool, settings, savable=self.savable)
         self.reporter = Reporter(self)
         self.recommendation = ""  # why it has this selector, if it was given none
@@ -150,7 +150,7 @@ class PortfolioState:
             self.counts.fallbacks += decided.fell_back
             self.pool.count_answers(decided.proposals, decided.failures, ticket.round)
         if ticket.round % REPORTED_EVERY == 0:
-            self.events.announce_blocked(self.reporter.blocked())
+            self.events.announce_blocked(self.reporter.blocked)
 
     def open(self, ticket: Ticket) -> None:
         """Add a decided round to the ledger."""
@@ -253,6 +253,8 @@ class PortfolioState:
             raise
         self.tickets.close(ticket)
         self.history.see(reward)
+        if kind == "rewarded":
+            self.history.count_delay(self.tickets.round - ticket.round)
         self.counts.clipped += was_clipped
         if kind == "expired":
             self.tickets.expired_round = max(self.tickets.expired_round, ticket.round)
@@ -343,11 +345,12 @@ class PortfolioState:
         self.events.emit("drift", alarm)
 
     def _finish(self, failed: Sequence[FailedUpdate], eliminations: Sequence[AnyElimination]) -> None:
-        """Count failures of learners, retire eliminated ones, and announce both."""
+        """Announce failures of learners and eliminations, and retire eliminated learners."""
         names = self.pool.names
         for update in failed:
-            self.events.emit("update_failed", {"name": names[update.learner], **update._asdict()})
-            self.pool.count_failure(update.learner, update.error, self.tickets.round, deciding=False)
+            if update.error != NOT_TRIED and self.pool.members[update.learner].reports(self.tickets.round):
+                self.events.emit("update_failed", {"name": names[update.learner], **update._asdict()})
+        self.pool.announce_pauses()
         for elimination in eliminations:
             self.updates.retire(elimination.learner.index)
         for elimination in self.reporter.in_rounds(eliminations):
@@ -436,6 +439,7 @@ class PortfolioState:
             "drift": self.drift.state(),
             "counts": asdict(self.counts),
             "history": self.history.state(),
+            "blocked_at": self.events.blocked_at,
             "tickets": self.tickets.state(),
             "updates": self.updates.state(),
         }
@@ -458,6 +462,7 @@ class PortfolioState:
         state.declared = PortfolioSettings(**saved["declared"])
         state.drift.restore(saved["drift"])
         state.history.restore(saved["history"])
+        state.events.blocked_at = saved.get("blocked_at")
         state.tickets.restore(saved["tickets"])
         state.updates.restore(saved["updates"], state.tickets.open.values())
         if state.settings.fallback is lost_function:
