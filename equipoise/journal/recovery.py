@@ -91,17 +91,23 @@ def fold(journal: Journal, state: Config, seq: int, template: Portfolio | None) 
                 raise UnreadableFile(f"event {event.seq} ({event.kind}) could not be folded: {error}") from error
         seq = event.seq
     portfolio.end_id_epoch()
-    health = portfolio.health()
-    if health["folded_differently"]:
-        logger.info(
-            "%d logged decisions have other probabilities than the present rule of the selector gives, first %s; "
-            "evidence rests on the logged ones",
-            health["folded_differently"],
-            health["first_folded_differently"],
-        )
+    changed = describe_changed_rule(portfolio)
+    if changed:
+        logger.info("%s", changed)
     if template is not None:
         portfolio.give_fallback(template.settings.fallback)
     return Recovered(portfolio, seq, start)
+
+
+def describe_changed_rule(portfolio: Portfolio) -> str:
+    """Return how many decisions of the log the present rule would have drawn otherwise; empty if none."""
+    health = portfolio.health()
+    if not health["folded_differently"]:
+        return ""
+    return (
+        f"{health['folded_differently']:,} logged decisions have other probabilities than the present rule of the "
+        f"selector gives, first {health['first_folded_differently']}; evidence rests on the logged ones"
+    )
 
 
 def restore(state: Config, template: Portfolio | None) -> Portfolio:

@@ -501,6 +501,7 @@ class Portfolio:
             fold = FOLDS.get(event.kind)
             if fold is None:
                 raise InvalidArgument(f"event has kind {event.kind!r}, but must be one of {', '.join(FOLDS)}")
+            before = self._state.tickets.time
             self._state.admit(event.time)
             listeners = self._state.events.listeners
             logged, listeners.logs = listeners.logs, False  # it is not news
@@ -509,6 +510,9 @@ class Portfolio:
                     fold(self, self._state, event.data)
                 else:
                     self.add_learner(learner, bound=bound_from(event.data["bound"]))
+            except BaseException:
+                self._state.tickets.time = before
+                raise
             finally:
                 listeners.logs = logged
 
