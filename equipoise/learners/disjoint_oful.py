@@ -111,7 +111,12 @@ class DisjointOFUL(LinearLearner[Nothing, Nothing]):
         if weight > 0.0:
             ids = _ids(context, len(rows))
             self._arms.see(ids)
-            update(self._ridge(self._arms.open(ids[position])), rows[position], number - self.reward_range[0], float(weight))
+            update(
+                self._ridge(self._arms.open(ids[position])),
+                rows[position],
+                number - self.reward_range[0],
+                float(weight),
+            )
 
     def _pmf(self, context: Context, actions: Array) -> Array:
         action = self.decide(context).action

@@ -7,8 +7,9 @@ gives the observed regret bound; estimate minus width is a lower bound on the ex
 
 Reference: Abbasi-Yadkori, Pal and Szepesvari (2011), "Improved algorithms for linear stochastic bandits", figure 1 and
 theorems 2 and 3.
-Symbols: Sigma, theta and beta as in `ridge`, rewards as in `linear`, S norm_bound, L action_bound, lambda regularization, kappa scale
-(confidence tuning), eps misspecification; norms of actions are those in Sigma^{-1}.
+Symbols: Sigma, theta and beta as in `ridge`, S norm_bound, L action_bound, lambda regularization, kappa scale
+(confidence tuning), eps misspecification; norms of actions are those in Sigma^{-1}. Rewards count from the low end of
+their range; see `equipoise.learners._core.linear`.
 With rewards only within eps of linear, |a^T Sigma^{-1} sum a_s e_s| <= eps sqrt(n) ||a|| for n rows in Sigma (for rows
 of total weight n), so the width grows by eps sqrt(n) ||a||, the regret of a play by 2 eps, and its lower bound
 decreases by eps (selection paper, "Unknown Approximation Error").

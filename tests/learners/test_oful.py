@@ -72,7 +72,14 @@ def actions_in_the_ball(rng: np.random.Generator, n: int, dim: int) -> Array:
         {"dim": 1, "delta": 0.2},
         {"dim": 3, "scale": 0.25, "regularization": 0.3, "noise": 0.2, "norm_bound": 2.5},
         {"dim": 2, "misspecification": 0.05},
-        {"dim": 6, "noise": 0.5, "scale": 0.5, "misspecification": 0.02, "reward_range": (-2.0, 3.0), "norm_bound": 1.0},
+        {
+            "dim": 6,
+            "noise": 0.5,
+            "scale": 0.5,
+            "misspecification": 0.02,
+            "reward_range": (-2.0, 3.0),
+            "norm_bound": 1.0,
+        },
     ],
 )
 def test_equals_the_naive_reference(settings: dict) -> None:
