@@ -182,7 +182,25 @@ def _half_width(model_class: LinearClass) -> float:
 
 # The paper's measures z of the size of a class: OFUL's regret in n <= `rounds` rounds is of order sqrt(z n).
 Size = Callable[[LinearClass, int | None], float]
-SIZES: dict[str, Size] = {"proof": proof_size, "text": text_size, "theorem": theorem_size}
+
+
+def _in_any_unit(size: Size) -> Size:
+    """The size of a class in the unit in which its range has width 1: the paper's terms have no unit."""
+
+    def size_of(model_class: LinearClass, rounds: int | None = None) -> float:
+        width = 2 * _half_width(model_class)
+        names = ("norm_bound", "noise", "misspecification")
+        scaled = {name: getattr(model_class, name) / width for name in names}
+        return size(model_class._replace(reward_range=(0.0, 1.0), **scaled), rounds)
+
+    return size_of
+
+
+SIZES: dict[str, Size] = {
+    "proof": _in_any_unit(proof_size),
+    "text": _in_any_unit(text_size),
+    "theorem": _in_any_unit(theorem_size),
+}
 
 
 def well_spaced(sizes: Sequence[float]) -> list[bool]:
