@@ -14,6 +14,7 @@ from equipoise.bounds import Observed, Power
 from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.features import Columns, CustomFeatures, Prefix
 from equipoise.learners import OFUL, UCB, Constant, DisjointOFUL, EpsilonGreedy, LinearThompson, SquareCB
+from equipoise.portfolio.warm_start import LoggedRound
 from equipoise.selectors import EXP3, UCB1, BalancedElimination, CounterfactualBalancing, RealizedBalancing, Uniform
 from tests.outside.own_selector import TurnsThenBest
 from tests.recorders import Recorder
@@ -88,6 +89,46 @@ def test_decisions_do_not_depend_on_the_unit(pool: Any, exponent: int, steps: in
     scaled = Portfolio(learners(), SELECTORS[name](unit), reward_range=(low, low + unit))
     assert play(plain, seed, 60, 0.0, 1.0) == play(scaled, seed, 60, low, unit)
     assert_scaled(plain, scaled, low, unit)
+
+
+@pytest.mark.parametrize("share_data", [True, False])
+@pytest.mark.parametrize("shift", [0.0, 96.0])
+def test_all_that_happens_to_rewards_is_in_the_unit_of_the_portfolio(
+    share_data: bool, shift: float, tmp_path: Path
+) -> None:
+    """A log to start with, rewards that are clipped, late, or missing with a default, and a file in mid run."""
+
+    def choices(low: float, width: float) -> list[tuple[Any, Any]]:
+        rng, made = np.random.default_rng(4), list[tuple[Any, Any]]()
+        portfolio = Portfolio(
+            [*linear(), UCB(ARMS)],
+            reward_range=(low, low + width),
+            share_data=share_data,
+            clip=True,
+            deadline=5,
+            default_reward=low + width / 4,
+            seed=2,
+        )
+        offered = contexts(9, 100)
+        logged = [LoggedRound(offered[t], t % ARMS, low + width * (t % 3) / 2, 1 / ARMS) for t in range(20)]
+        portfolio.warm_start(logged)
+        waiting: list[Any] = []
+        for t in range(20, 100):
+            decision = portfolio.decide(offered[t])
+            made.append((decision.learner, decision.action))
+            share = int(rng.integers(-1, 10)) / 8  # sometimes outside of the range
+            waiting.append((decision, low + width * share))
+            if t % 4 == 3:  # of four decisions one is never rewarded
+                for late, reward in waiting[1:]:
+                    portfolio.learn(late, reward)
+                waiting.clear()
+            if t == 60:
+                portfolio.save(tmp_path / "file")
+                portfolio = Portfolio.load(tmp_path / "file")
+        assert portfolio.health()["clipped"] > 0
+        return made
+
+    assert choices(0.0, 1.0) == choices(shift, 128.0)
 
 
 def assert_scaled(plain: Portfolio, scaled: Portfolio, low: float, unit: float) -> None:
