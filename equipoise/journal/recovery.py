@@ -19,7 +19,7 @@ from equipoise.storage import codec
 from equipoise.storage.parts import rebuild_learners
 from equipoise.types import Config
 
-CREATED, REDACTED = "created", "redacted"
+CREATED, REDACTED, ADDED = "created", "redacted", "learner_added"
 OF_JOURNAL = frozenset({CREATED, REDACTED})  # kinds that change no portfolio
 
 
@@ -86,7 +86,7 @@ def fold(journal: Journal, state: Config, seq: int, template: Portfolio | None) 
     for event in journal.read(seq + 1):
         if event.kind not in OF_JOURNAL:
             try:
-                portfolio.apply(event, _added(event, template))
+                portfolio.apply(event, _added(event, template) if event.kind == ADDED else None)
             except Exception as error:
                 raise UnreadableFile(f"event {event.seq} ({event.kind}) could not be folded: {error}") from error
         seq = event.seq
@@ -128,7 +128,7 @@ def _learner(row: Config, template: Portfolio | None) -> MinimalLearner:
 
 
 def _added(event: Event, template: Portfolio | None) -> MinimalLearner | None:
-    if event.kind != "learner_added" or event.data["learner"].get("ours", True):
+    if event.data["learner"].get("ours", True):
         return None
     row = event.data["learner"]
     learner = _copy_of(row["class"], row["name"], template)

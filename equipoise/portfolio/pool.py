@@ -284,8 +284,9 @@ class Selection:
         The odds of experts are always compared. A selector of learners computes its own only for that, so it does so in
         one round of `COMPARED_EVERY`.
         """
-        if self.can.odds is not None and self.can.replays is not None:
-            differs = self.can.replays.replay(choice, available, odds)
+        can = self.can
+        if can.odds is not None and can.replays is not None:
+            differs = can.replays.replay(choice, available, odds)
         else:
             differs = round_ % COMPARED_EVERY == 0 and self._has_other_chances(choice, available, odds)
             replay(self.selector, choice, available)

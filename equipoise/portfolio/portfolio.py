@@ -27,7 +27,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.errors import require as require_package
 from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored
 from equipoise.portfolio import text, warm_start
-from equipoise.portfolio.events import Callback, Event
+from equipoise.portfolio.events import VERSION, Callback, Event
 from equipoise.portfolio.pool import claim, recommend
 from equipoise.portfolio.settings import PortfolioSettings, lost_function, parameter_docs
 from equipoise.portfolio.state import FOLDS, PortfolioState, bound_from
@@ -497,7 +497,8 @@ class Portfolio:
             if event.derived:
                 self._state.events.note(event)
                 return
-            event.check_foldable()
+            if event.version != VERSION:
+                event.check_foldable()
             fold = FOLDS.get(event.kind)
             if fold is None:
                 raise InvalidArgument(f"event has kind {event.kind!r}, but must be one of {', '.join(FOLDS)}")

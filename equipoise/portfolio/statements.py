@@ -10,6 +10,7 @@ rounds. Marks are eliminations, suspensions and changes of the pool, with their 
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil, inf
@@ -76,7 +77,7 @@ class History:
         self.n_rewards = 0
         self.lowest, self.highest = inf, -inf
         self.warned = False  # whether an oversized range was reported
-        self._delays: dict[int, int] = {}  # number of rewards by their delay in rounds, rounded up
+        self._delays: Counter[int] = Counter()  # number of rewards by their delay in rounds, rounded up
         self._ratio = RATIO
         self._rows: list[array[float]] = []
 
@@ -97,9 +98,10 @@ class History:
 
     def count_delay(self, rounds: int) -> None:
         """Count a reward that came so many rounds after its decision."""
-        step = 1 << max(0, rounds.bit_length() - DELAY_BITS)
-        delay = -(-rounds // step) * step
-        self._delays[delay] = self._delays.get(delay, 0) + 1
+        if rounds >= 1 << DELAY_BITS:
+            step = 1 << rounds.bit_length() - DELAY_BITS
+            rounds = -(-rounds // step) * step
+        self._delays[rounds] += 1
 
     def usual_delay(self) -> float:
         """Return the delay in rounds, rounded up by less than 1/8, that 99 % of the rewards did not exceed."""
@@ -165,7 +167,7 @@ class History:
         self._rows = [array("d", row.tolist()) for row in numbers]
         self.marks = [Mark(*row) for row in state["marks"]]
         self.next_round, self._ratio = np.asarray(state["next"]).tolist()
-        self._delays = dict(np.asarray(state.get("delays", ())).reshape(-1, 2).astype(int).tolist())
+        self._delays = Counter(dict(np.asarray(state.get("delays", ())).reshape(-1, 2).astype(int).tolist()))
         n_rewards, self.lowest, self.highest, warned = np.asarray(state["rewards"]).tolist()
         self.n_rewards, self.warned = int(n_rewards), bool(warned)
 
