@@ -10,7 +10,7 @@ only open decisions are held in memory. The row of a round is the number of the 
 | reward, or that of the deadline | reward |
 | propensity of the decision | propensity; a decision without a known one is a fault |
 | withdrawn decisions, and those without a reward so far | left out, and counted |
-| a fallback, a policy as an action, a context that was removed | a fault |
+| a policy as an action, a context that was removed | a fault |
 """
 
 from __future__ import annotations
@@ -111,8 +111,6 @@ class JournalSource:
         """The decision of an event; raises ValueError with the rule that it breaks."""
         if data["digest"] is None:
             raise ValueError("its context was removed from the journal, but is needed")
-        if data["fallback"]:
-            raise ValueError("no learner could play, and the action of the fallback has no propensity")
         context, action = data["context"], data["action"]
         if isinstance(action, bool) or not isinstance(action, int):
             raise ValueError(f"action is {action!r:.40}, but must be the number of an offered action")

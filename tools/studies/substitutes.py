@@ -171,7 +171,7 @@ def _selectors() -> dict[str, Callable[[list[Any]], Any]]:
 
 SELECTORS = _selectors()
 K, D = 4, 3
-FLOOR = 0.2
+FLOOR, MIN_KNOWN = 0.2, 100  # with fewer known propensities the standard error is not known either
 LEARNERS: dict[str, Callable[[int], Any]] = {
     "SquareCB": lambda seed: SquareCB(D, seed=seed, action_bound=2.0),
     "LinearThompson": lambda seed: LinearThompson(D, seed=seed, action_bound=2.0),
@@ -222,7 +222,8 @@ def weights(kind: str, selector: str, seed: int, rounds: int, floor: float = FLO
     for t in range(rounds):
         if t == rounds // 2:
             try:
-                portfolio.add_learner(LEARNERS[kind](seed + 2), bound=Power(1.0) if "bounds" in portfolio.selector.needs else None)
+                bound = Power(1.0) if "bounds" in portfolio.selector.needs else None
+                portfolio.add_learner(LEARNERS[kind](seed + 2), bound=bound)
             except InvalidArgument:
                 pass  # the selector takes no more learners
         features, mask = rng.random((K, D)), rng.random(K) < 0.8
@@ -238,7 +239,7 @@ def weights(kind: str, selector: str, seed: int, rounds: int, floor: float = FLO
             found.append(1.0 / mask.sum() / chance)
         portfolio.learn(decision, float(rng.random() < features[decision.action, 0]))
     reasons = tuple(portfolio.health()["unknown_propensities"])
-    if len(found) < 2:
+    if len(found) < MIN_KNOWN:
         return Weights(1.0, 0.0, unknown / rounds, reasons)
     return Weights(float(np.mean(found)), float(np.std(found)) / sqrt(len(found)), unknown / rounds, reasons)
 
