@@ -13,7 +13,7 @@ import pytest
 import equipoise
 from equipoise import Offers, Portfolio
 from equipoise.cli import main
-from equipoise.errors import InvalidArgument, UnreadableFile
+from equipoise.errors import UnreadableFile
 from equipoise.learners import OFUL, UCB, EpsilonGreedy
 from equipoise.logs import InvalidLog, open_log
 from equipoise.logs.health import health
