@@ -396,7 +396,7 @@ def nested_run(rounds: int = 800, **settings: Any) -> Any:
 
     learners = [OFUL(1, noise=0.05, action_bound=1.5), Moody(2, noise=0.05, action_bound=1.5)]
     selector = settings["selector"](learners)
-    portfolio, rng = Portfolio(learners, selector, share_data=True), np.random.default_rng(3)
+    portfolio, rng = Portfolio(learners, selector, share_data=True, fallback=0), np.random.default_rng(3)
     for t in range(rounds):
         level = 0.1 if rng.random() < 0.5 else 0.9
         (portfolio.suspend if 300 <= t < 360 else portfolio.resume)(portfolio.learner_names[1])  # no pauses
