@@ -1,4 +1,7 @@
-"""The study of live portfolios, in small: failing learners and crashes; `tests/portfolio/test_substitutes.py` has the certificates."""
+"""The study of live portfolios, in small: failing learners and crashes.
+
+Its certificates are in `tests/portfolio/test_substitutes.py`.
+"""
 
 import pytest
 
