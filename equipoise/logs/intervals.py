@@ -62,6 +62,8 @@ class Interval(NamedTuple):
 def betting(above: Array, below: Array, bounds: tuple[float, float], delta: float = 0.05) -> Interval:
     """Two-sided interval of a confidence sequence that ever misses the mean with probability `delta`.
 
+    If its low end is above the high one, the data refute the conditions: E w = 1, say, with wrong propensities.
+
     Parameters
     ----------
     above

@@ -275,18 +275,19 @@ def test_predictions_by_a_plain_loop_whatever_the_batches() -> None:
     truth = linear_truth(90, 2)
     found = evaluate(truth.log(), uniform)
     (batch,) = truth.log()
-    model, expected, fitted = Ridge(3), [], 0
+    model, expected, fitted = Ridge(3), list[float](), 0
     for t in range(90):
         if t >= fitted + 1 + fitted // 10:
             model, fitted = Ridge(3), t
             model.learn(truth.contexts[np.arange(t), truth.actions[:t]], truth.rewards[:t])
             model.fit()
         expected.append(float(model.predict(truth.contexts[t, truth.actions[t]])))
-    np.testing.assert_allclose(found.predicted, expected, rtol=1e-9, atol=1e-12)
+    assert found.predicted is not None
+    np.testing.assert_allclose(found.predicted, np.array(expected), rtol=1e-9, atol=1e-12)
     pieces, whole = Ridge(3), contexts(batch)
     parts = [pieces.follow(whole[which], take(batch, which)) for which in (np.arange(90) < 37, np.arange(90) >= 37)]
     own = np.concatenate(parts)[np.arange(90), truth.actions]
-    np.testing.assert_allclose(own, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(own, np.array(expected), rtol=1e-9, atol=1e-12)
 
 
 def test_policies_are_checked() -> None:
