@@ -132,7 +132,8 @@ BIASED = "the estimator is biased, and an interval would be of its own expectati
 DEPENDENT = "its terms depend on earlier rounds"
 CONDITIONS = {
     "betting": "at all times, if all rounds have one law of contexts and rewards; the logging policy may have learned",
-    "time_uniform": "at all times, for the mean over the rounds in the log",
+    "time_uniform": "at all times, for the mean over the rounds so far; a largest weight taken from the log must not "
+    "depend on its rewards",
     "bernstein": "at this number of rounds, if rounds are independent",
     "bootstrap": "resampling only, no coverage stated",
 }

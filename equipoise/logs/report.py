@@ -35,7 +35,7 @@ MAX_ACTIONS = 10  # with a color of their own
 VERSION = 1
 REPORT, DATA, PNG, SVG = "report.html", "replay.json", "replay.png", "replay.svg"
 DELTA = 0.05
-COLUMNS = ("value", "interval", "gain", "interval", "effective rounds", "agreement", "unsupported")
+COLUMNS = ("value", "interval", "gain", "interval", "kind of interval", "effective rounds", "unsupported")
 LABELS = {"betting": "95 % betting", "time_uniform": "95 % time-uniform", "bootstrap": "bootstrap"}
 
 
@@ -120,7 +120,8 @@ def _blocks(result: Result, svg: str) -> Iterator[Block | Table]:
 def learner_table(result: Result) -> Table:
     """The table of learners, best first, below the logging policy."""
     baseline, *learners = result.summaries
-    rows = [[baseline.name, f"{baseline.value:.4f}", _text(baseline.interval), *[""] * 5]]
+    logged = f"{baseline.value:.4f}", _ends(baseline.interval), "", "", LABELS[baseline.interval.name]
+    rows = [[baseline.name, *logged, "", ""]]
     for i in result.replay.ranking:
         row, learner = learners[i], result.replay.learners[i]
         if not isfinite(row.value):
@@ -132,19 +133,19 @@ def learner_table(result: Result) -> Table:
             [
                 row.name,
                 f"{row.value:.4f}",
-                _text(row.interval),
+                _ends(row.interval),
                 f"{row.advantage:+.4f}",
-                _text(row.advantage_interval),
+                _ends(row.advantage_interval),
+                ", ".join(dict.fromkeys(LABELS[each.name] for each in (row.interval, row.advantage_interval))),
                 f"{row.effective_rounds:,.0f}",
-                percent(learner.agreement),
                 percent(learner.evaluation.unsupported_share),
             ]
         )
     return Table(("", *COLUMNS), rows)
 
 
-def _text(named: Named) -> str:
-    return f"{named.interval.low:.4f} to {named.interval.high:.4f}, {LABELS[named.name]}"
+def _ends(named: Named) -> str:
+    return f"{named.interval.low:.4f} to {named.interval.high:.4f}"
 
 
 def interval_lines(result: Result) -> list[tuple[str, str]]:
@@ -232,8 +233,8 @@ def _explanations(result: Result) -> Block:
     )
     return kit.paragraph(
         f"{how} Each interval is of a single number; comparing many learners needs more. Gain: value above the logging "
-        "policy's. Effective rounds: how many rounds of its own would be as informative. Agreement: share of rounds "
-        "with the logged action. Unsupported: estimated share of actions that the log never takes.",
+        "policy's. Effective rounds: how many rounds of its own would be as informative. Unsupported: estimated share "
+        "of actions that the log never takes.",
         kind="quiet",
     )
 
@@ -245,9 +246,10 @@ def portfolio_line(result: Result) -> str:
         return f"The portfolio is not replayed by rejection: {no_rejection(log.min_offered_exposure)}."
     if not len(portfolio.rewards):
         return "No logged round matches a decision of the portfolio."
+    named = portfolio.estimate.interval(DELTA)
     return (
         f"The portfolio by rejection: {portfolio.estimate.value:.4f} per round over {len(portfolio.rewards):,} of "
-        f"{log.n_rounds:,} rounds ({_text(portfolio.estimate.interval(DELTA))})"
+        f"{log.n_rounds:,} rounds ({_ends(named)}, {LABELS[named.name]})"
     )
 
 

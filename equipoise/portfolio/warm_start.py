@@ -149,7 +149,7 @@ def no_rejection(exposure: float) -> str:
     if exposure > 0.0:
         return ""
     lacks = "does not say the probability of every offered action" if isnan(exposure) else "has probabilities 0"
-    return f"the log {lacks}: whether a round counts would depend on its context"
+    return f"the log {lacks}, so whether a round counts would depend on its context"
 
 
 def by_rejection(

@@ -149,7 +149,7 @@ def test_rejection_is_refused_where_the_log_lacks_actions(stated: bool, why: str
     where its learner is worth 0.8."""
     log = partly_supported(20_000, stated)
     for run in (lambda: replay(log, [One()], method="rejection"), lambda: replay_portfolio(log, Portfolio([One()]))):
-        with pytest.raises(InvalidArgument, match=f"method is 'rejection', but the log {why}: whether a round counts"):
+        with pytest.raises(InvalidArgument, match=f"method is 'rejection', but the log {why}, so whether a round"):
             run()
     with pytest.raises(InvalidArgument, match=f"evidence is True, but the log {why}"):
         Portfolio([One()]).warm_start(log, evidence=True)
