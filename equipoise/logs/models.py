@@ -98,7 +98,8 @@ def evaluate(
     reward_range
         Least and greatest possible reward, known beforehand; without it only bootstrap intervals are offered.
     max_weight
-        The largest possible weight, known beforehand. Default: from the log, if it states all probabilities.
+        The largest possible weight, known beforehand. Default: from the log, if it states all probabilities or, as a
+        journal, the exploration floor.
 
     Examples
     --------
@@ -124,8 +125,10 @@ def evaluate(
         for part, array in zip(parts, new, strict=True):
             part.append(array)
     rewards, propensities, probabilities, predicted, expected, counts = map(np.concatenate, parts)
-    if max_weight is None and possible < np.inf:
-        max_weight = possible
+    if max_weight is None:
+        by_floor = 1.0 / log.min_offered_exposure if log.min_offered_exposure > 0.0 else np.inf
+        largest = min(possible, by_floor)
+        max_weight = largest if largest < np.inf else None
     predictions: tuple[Array | None, Array | None] = (predicted, expected) if model else (None, None)
     return Evaluation(rewards, propensities, probabilities, reward_range, max_weight, *predictions, counts)
 

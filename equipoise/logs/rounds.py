@@ -121,6 +121,7 @@ class Source(Protocol):
 
     name: str
     n_skipped: int  # events of the last reading that the log itself excludes
+    floor: float  # no offered action was less probable in the last reading; nan if unknown
 
     @property
     def shared_names(self) -> tuple[str, ...]:
@@ -158,6 +159,8 @@ class LoggedRounds:
             self.n_actions = count("n_actions", n_actions, minimum=self.n_actions)
         if self._least_actions < self.n_actions:
             self.min_offered_exposure = np.nan  # the others are offered as well
+        if 0.0 < source.floor <= self.min_propensity * (1 + 1e-9):  # which is rounded
+            self.min_offered_exposure = min(source.floor, self.min_propensity)
         self.skipped, self.n_skipped = tuple(faults.first), faults.n_faults
         self.n_excluded = source.n_skipped
         self.shared_names, self.offer_names = source.shared_names, source.offer_names
