@@ -26,8 +26,8 @@ the others:
 
 Range and largest weight must be known beforehand: the extremes in a log miss those that are rare. The largest weight
 follows from a log that states the probabilities of all actions, given its contexts, if these do not depend on earlier
-rewards; else state it, as 1 / (smallest probability of an action). With rounds that stand for different numbers of
-rounds only the bootstrap is offered.
+rewards, and from the exploration floor of a journal; else state it, as 1 / (smallest probability of an action). With
+rounds that stand for different numbers of rounds only the bootstrap is offered.
 
 References: Horvitz and Thompson (1952); Swaminathan and Joachims (2015), "The self-normalized estimator for
 counterfactual learning", section 3; Dudik, Langford and Li (2011), "Doubly robust policy evaluation and learning",
@@ -70,7 +70,7 @@ class Evaluation:
     probabilities: Array  # of the logged actions under the policy to evaluate
     reward_range: tuple[float, float] | None = None  # contains all possible rewards; None: unknown
     max_weight: float | None = None  # the largest possible weight; None: unknown
-    predicted: Array | None = None  # reward of the logged action by a model, for DM, DR and SWITCH-DR
+    predicted: Array | None = None  # reward of the logged action by a model of earlier rounds, for DM, DR and SWITCH-DR
     predicted_policy: Array | None = None  # expected reward of the policy by the same model
     round_weights: Array | None = None  # how many rounds each one stands for; None: 1
     learns: bool = False  # whether the policy learns from the rounds
@@ -181,7 +181,7 @@ class Estimate:
         """Return the first interval offered of betting, time-uniform and bootstrap, with its name and conditions."""
         name = next(name for name in DEFAULTS if name not in self.refusals)
         conditions = CONDITIONS[name]
-        if name == "bootstrap" and BIASED in self.refusals.values():
+        if name == "bootstrap" and any(BIASED in why for why in self.refusals.values()):
             conditions += ", around its own expectation"
         make = {"betting": self.betting, "time_uniform": self.time_uniform, "bootstrap": self.bootstrap}[name]
         return Named(name, make(delta), conditions)

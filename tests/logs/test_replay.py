@@ -213,6 +213,19 @@ def test_a_portfolio_replays_as_if_it_were_live() -> None:
         live.learn(decision, reward)
 
 
+@pytest.mark.parametrize("pmf", [[0.6, 0.6, 0.0, 0.0], [1.2, -0.2, 0.0, 0.0], [np.nan, 1.0, 0.0, 0.0]])
+def test_probabilities_of_a_learner_are_checked(pmf: list[float]) -> None:
+    class Wrong(Fixed):
+        randomized, provides = True, frozenset({"pmf"})
+
+        def pmf(self, context):
+            return pmf if context[0, 0] == truth.contexts[7, 0, 0] else [0.25] * 4
+
+    truth = linear_truth(20, 1)
+    with pytest.raises(InvalidArgument, match=r"learner 'fixed' has the probabilities .* in round 8, but they must be"):
+        replay(truth.log(), [Wrong()])
+
+
 class Asks(Fixed):
     """One that is told how probable the action was."""
 
