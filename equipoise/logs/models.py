@@ -45,6 +45,11 @@ class Ridge:
         self._theta = np.linalg.solve(self._gram, self._moments).astype(np.float64)
         self._n_fitted = self._n_learned
 
+    @property
+    def _due(self) -> int:
+        """The number of rounds from which on another fit is worth it."""
+        return self._n_fitted + 1 + self._n_fitted // 10
+
     def predict(self, features: Array) -> Array:
         """Predicted rewards of any number of actions, (..., dim), by the last fit; 0 before the first."""
         predictions: Array = features @ self._theta[:-1] + self._theta[-1]
@@ -57,11 +62,9 @@ class Ridge:
         """
         own, values, first = logged_features(rows, rounds), np.empty(rows.shape[:2]), 0
         while first < rounds.n_rounds:
-            due = self._n_fitted + 1 + self._n_fitted // 10  # rounds learned, from which on a new fit is worth it
-            if self._n_learned >= due:
+            if self._n_learned >= self._due:
                 self.fit()
-                due = self._n_fitted + 1 + self._n_fitted // 10
-            last = min(first + due - self._n_learned, rounds.n_rounds)
+            last = min(first + self._due - self._n_learned, rounds.n_rounds)
             values[first:last] = self.predict(rows[first:last])
             self.learn(own[first:last], rounds.rewards[first:last])
             first = last

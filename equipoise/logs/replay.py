@@ -147,7 +147,8 @@ class Replay:
 
     def _terms(self, learner: LearnerReplay) -> Array:
         if self.method == "progressive":
-            return learner.estimate(self.method).terms
+            terms = learner.estimate(self.method).terms
+            return terms[~np.isnan(terms)]  # all or none
         played: Array = learner.evaluation.rewards[learner.accepted]
         return played
 

@@ -79,14 +79,17 @@ def publish(result: Result, folder: Path) -> list[Path]:
 
 def _blocks(result: Result, svg: str) -> Iterator[Block | Table]:
     log, health = result.log, result.health
-    best = result.summaries[1 + result.replay.ranking[0]]
-    yield kit.paragraph(
-        f"On {log.n_rounds:,} logged rounds with {log.n_actions} actions, ",
-        Bold(best.name),
-        f" ranks first with a value of {best.value:.4f} per round, {best.advantage:+.4f} against the policy that "
-        f"logged them ({health.mean_reward:.4f}).",
-        kind="claim",
-    )
+    best, rounds = result.summaries[1 + result.replay.ranking[0]], f"On {log.n_rounds:,} logged rounds"
+    if isfinite(best.value):
+        yield kit.paragraph(
+            f"{rounds} with {log.n_actions} actions, ",
+            Bold(best.name),
+            f" ranks first with a value of {best.value:.4f} per round, {best.advantage:+.4f} against the policy that "
+            f"logged them ({health.mean_reward:.4f}).",
+            kind="claim",
+        )
+    else:
+        yield kit.paragraph(f"{rounds}, no learner has a value.", kind="claim")
     if not health.passed:
         yield kit.paragraph(Bold("The log fails its health check, so no number below can be relied on."))
     yield kit.heading("Learners")

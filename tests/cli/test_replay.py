@@ -63,6 +63,25 @@ def test_a_whole_replay(tmp_path: Path, config: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.compiled
+def test_a_log_that_never_takes_the_actions_of_the_learners(
+    tmp_path: Path, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There are no values, and the table, the page and the data say why."""
+    truth = linear_truth(300, 1)
+    certain = np.eye(4)[truth.actions]
+    write_parquet(truth._replace(pmf=certain).log(), tmp_path / "log.parquet")
+    assert run(tmp_path / "log.parquet", "--config", config, "--out", tmp_path / "out") == 0
+    printed, page = capsys.readouterr().out, (tmp_path / "out" / "report.html").read_text()
+    for text in (printed, page):
+        assert "none: takes an action of probability 0, first in row" in text
+        assert "not replayed by rejection: the log has probabilities 0" in text
+    assert "On 300 logged rounds, no learner has a value." in page and "nan" not in page
+    data = json.loads((tmp_path / "out" / "replay.json").read_text())
+    assert data["portfolio"] is None and data["learners"][0]["unsupported_row"] >= 1
+    assert data["learners"][0]["estimates"] == {} and data["learners"][0]["value"] is None
+
+
+@pytest.mark.compiled
 def test_a_log_with_wrong_propensities_exits_with_1(
     tmp_path: Path, config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -173,6 +173,8 @@ def test_a_learner_that_takes_an_unsupported_action_has_no_value() -> None:
     assert np.isnan(result.learners[0].estimate("progressive").value) and result.ranking == [1, 0]
     rows = summarize(result)
     assert np.isnan(rows[1].value) and 0.0 < rows[2].value < 1.0
+    coefficients = result.suggested_coefficients()
+    assert np.isnan(coefficients[0]) and coefficients[1] > 0.0
 
 
 def test_progressive_replay_of_one_batch_has_a_model() -> None:
