@@ -95,7 +95,7 @@ def _blocks(result: Result, svg: str) -> Iterator[Block | Table]:
     yield kit.heading("Learners")
     yield learner_table(result)
     yield _explanations(result)
-    yield kit.text_table(("interval", "covers"), interval_lines(result))
+    yield kit.text_table(("interval", ""), interval_lines(result))
     yield kit.heading("Values and the log over time")
     yield kit.picture(svg, f"Replay of {log.name}")
     yield kit.heading("Portfolio")
@@ -128,9 +128,7 @@ def learner_table(result: Result) -> Table:
     for i in result.replay.ranking:
         row, learner = learners[i], result.replay.learners[i]
         if not isfinite(row.value):
-            at = learner.unsupported_row
-            why = "no round" if at is None else f"none: takes an action of probability 0, first in row {at}"
-            rows.append([row.name, why, *[""] * 6])
+            rows.append([row.name, "none", *[""] * 6])
             continue
         rows.append(
             [
@@ -152,14 +150,17 @@ def _ends(named: Named) -> str:
 
 
 def interval_lines(result: Result) -> list[tuple[str, str]]:
-    """Every kind of interval in the table with its conditions, and why the guaranteed ones are not there."""
+    """Every kind of interval in the table with its conditions, and why values or guaranteed intervals are missing."""
     shown, replay = [row.interval for row in result.summaries if isfinite(row.value)], result.replay
     shown += [row.advantage_interval for row in result.summaries[1:] if isfinite(row.value)]
     lines = {LABELS[each.name]: each.conditions for each in shown}
-    for learner in replay.learners:
-        why = learner.estimate(replay.method).refusals.get("time_uniform")
-        if why and learner.unsupported_row is None:
-            lines["95 % time-uniform, values of learners"] = f"not offered: {why}"
+    for learner, row in zip(replay.learners, result.summaries[1:], strict=True):
+        at, reason = learner.unsupported_row, learner.estimate(replay.method).refusals.get("time_uniform")
+        if not isfinite(row.value):
+            why = "no round" if at is None else f"takes an action of probability 0 in the log, first in row {at}"
+            lines[f"no value: {row.name}"] = why
+        elif reason:
+            lines["95 % time-uniform, values of learners"] = f"not offered: {reason}"
     return list(lines.items())
 
 

@@ -73,7 +73,7 @@ def test_a_log_that_never_takes_the_actions_of_the_learners(
     assert run(tmp_path / "log.parquet", "--config", config, "--out", tmp_path / "out") == 0
     printed, page = capsys.readouterr().out, (tmp_path / "out" / "report.html").read_text()
     for text in (printed, page):
-        assert "none: takes an action of probability 0, first in row" in text
+        assert "takes an action of probability 0 in the log, first in row" in text
         assert "not replayed by rejection: the log has probabilities 0" in text
     assert "On 300 logged rounds, no learner has a value." in page and "nan" not in page
     data = json.loads((tmp_path / "out" / "replay.json").read_text())
