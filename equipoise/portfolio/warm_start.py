@@ -74,8 +74,7 @@ class Log(Protocol):
 
     name: str
     n_rounds: int
-    min_exposure: float  # smallest p / w of a logged action
-    min_offered_exposure: float  # of an offered action; nan if the log does not say all probabilities
+    min_offered_exposure: float  # smallest p / w of an offered action; nan if the log does not say all probabilities
 
     def each_round(self) -> Iterator[LoggedRound]:
         """Yield the rounds, in order."""

@@ -9,16 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from equipoise.errors import InvalidArgument
 from equipoise.kernels.streams import LEARNERS, seek
-from equipoise.learner import AdaptedLearner, MinimalLearner, capabilities, part_name
+from equipoise.learner import AdaptedLearner, MinimalLearner, capabilities
 from equipoise.simulation import rounds
 from equipoise.simulation.binding import Binding, Function, Group, bind
 from equipoise.simulation.loops import can_compile, compiled_loop, native_memory, plain_loop
 from equipoise.simulation.parts import ALWAYS, WHEN_PROPOSED, Components, Logged, Played, Run, Turn, open_run
 from equipoise.types import Array, Integers
 
-PMF_TOLERANCE = 1e-4  # other systems have 32-bit floats
 NO_TAPE = np.empty((0, 3))
 
 
@@ -102,17 +100,8 @@ def play_adapted(components: Components, run: Run, turn: Turn) -> Played:
     action, reward, update = int(batch.actions[n]), float(batch.rewards[n]), int(batch.updates[n])
     agrees = proposal.action == action
     source.answers.proposed[n] = proposal.action
-    inner: Any = learner.learner
-    if "pmf" in learner.provides:
-        pmf = np.asarray(inner.pmf(context))
-        if not (pmf.min() >= 0.0 and abs(pmf.sum() - 1.0) <= PMF_TOLERANCE):
-            raise InvalidArgument(
-                f"learner {part_name(inner)!r} has the probabilities {np.array2string(pmf, precision=4, threshold=10)} "
-                f"in round {source.first + n + 1}, but they must be nonnegative and sum to 1"
-            )
-        source.answers.probabilities[n] = pmf[action]
-    else:
-        source.answers.probabilities[n] = float(agrees)
+    pmf = learner.pmf(context) if "pmf" in learner.provides else None
+    source.answers.probabilities[n] = float(agrees) if pmf is None else pmf[action]
     if update == ALWAYS or (update == WHEN_PROPOSED and agrees):
         # A round of its own has the probability with which it proposed the action.
         probability = batch.propensities[n] if update == ALWAYS else proposal.probability

@@ -224,7 +224,7 @@ def test_probabilities_of_a_learner_are_checked(pmf: list[float]) -> None:
             return pmf if context[0, 0] == truth.contexts[7, 0, 0] else [0.25] * 4
 
     truth = linear_truth(20, 1)
-    with pytest.raises(InvalidArgument, match=r"learner 'fixed' has the probabilities .* in round 8, but they must be"):
+    with pytest.raises(InvalidArgument, match=r"pmf of 'fixed' is .*, but must not be negative and must sum to 1"):
         replay(truth.log(), [Wrong()])
 
 
