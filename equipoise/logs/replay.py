@@ -294,8 +294,7 @@ class _Track:
         own, least = np.concatenate(self._probabilities), self.log.min_offered_exposure
         # Rounded probabilities can make a weight slightly larger than the stated ones allow.
         largest = max(1.0 / least, 1.0 / self.log.min_propensity) if least > 0.0 else None
-        limits = reward_range, largest
-        evaluation = Evaluation(rewards, propensities, own, *limits, *predictions, counts, learns=True)
+        evaluation = Evaluation(rewards, propensities, own, reward_range, largest, *predictions, counts, learns=True)
         return LearnerReplay(name, evaluation, np.concatenate(self._accepted), self._unsupported_row)
 
 

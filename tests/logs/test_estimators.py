@@ -206,7 +206,7 @@ def test_estimates_of_known_truth() -> None:
         misses["time uniform"] += not bounded.time_uniform(0.1).contains(value)
     scores = {name: float(np.mean(x) / stats.sem(x)) for name, x in values.items()}
     assert abs(scores["IPS"]) < 4.5 and abs(scores["DR"]) < 4.5
-    assert abs(np.mean(values["DM"])) < 0.01  # cross-fitted ridge shrinks a little
+    assert abs(np.mean(values["DM"])) < 0.01  # ridge shrinks a little
     assert abs(scores["wrong"]) > 4.5
     assert np.std(values["DR"]) < np.std(values["IPS"])
     limit = stats.binom.ppf(0.999, n_logs, 0.1)
