@@ -15,15 +15,7 @@ A policy that learns is judged before it learns from each round. Its weights are
 of the mean of its values over the rounds. A round that stands for g rounds counts g times.
 
 An estimate offers an interval only where it covers the value of the policy, and `refusals` says why it does not offer
-the others:
-
-| interval | offered for | needs |
-|---|---|---|
-| `betting` | IPS and DR of a fixed policy | the range of the rewards; for DR the largest weight |
-| `time_uniform` | IPS and DR of any policy, logged rewards, differences of these | the range; the largest weight |
-| `bernstein` | IPS of a fixed policy, if rounds are independent: the logging policy did not learn | the same |
-| `bootstrap` | all, without a stated coverage; if biased, around the expectation of the estimator itself | – |
-
+the others; docs/guide/logs.md has them in a table.
 Range and largest weight must be known beforehand: the extremes in a log miss those that are rare. The largest weight
 follows from a log that states the probabilities of all actions, given its contexts, if these do not depend on earlier
 rewards, and from the exploration floor of a journal; else state it, as 1 / (smallest probability of an action). With
