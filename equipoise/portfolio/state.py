@@ -519,6 +519,6 @@ FOLDS: dict[str, Callable[[Any, PortfolioState, Mapping[str, Plain]], object]] =
     "learner_resumed": lambda portfolio, _, data: portfolio.resume(data["name"]),
     "learner_warmed": lambda _, state, data: state.fold_warmed(data),
     "rounds_replayed": lambda _, state, data: state.count_replayed(data["rounds"]),
-    "config": lambda _, state, data: state.reconfigure(data["changes"], declared=data["declared"]),
+    "config": lambda _, state, data: state.fold_config(data),
     "rule": lambda _, state, data: state.note_rule(data["version"]),
 }
