@@ -360,6 +360,8 @@ class PortfolioState:
         for elimination in self.reporter.in_rounds(eliminations):
             data = {"name": names[elimination.learner.index], "witness": names[elimination.witness.index]}
             reason = elimination.reason(data["witness"])
+            if self.pool.members[elimination.learner.index].substituted:
+                reason += ", with its substitutes"
             self.events.announce_elimination(elimination, {**data, "round": elimination.round, "reason": reason})
 
     # An event of a log is folded.

@@ -82,6 +82,7 @@ class Decision(NamedTuple):
     @classmethod
     def of_event(cls, data: Mapping[str, Plain]) -> Self:
         """Return the decision that an event `decided` is about."""
+        data, _ = old_forms.decided(data)
         made = data["id"], data["action"], data["learner"], data["name"], data["drawn"]
         of_learner, of_action, propensity = data["probabilities"]
         return cls(*made, of_learner, of_action, propensity, data["action_id"])
