@@ -5,7 +5,8 @@ decision. `learn` takes the decision (or just its id) with its reward, in any or
 take the portfolio down: if it fails, another one plays, and an update that fails is kept for another try.
 
 The parts: `settings`, `pool` (learners and selector), `rounds` (how a round is decided), `tickets` (open decisions),
-`updates` (which learners learn), `drift`, `events`, `statements` with `text`, and `state`, which connects them.
+`held` (rewards that do not count yet), `updates` (which learners learn), `drift`, `events`, `statements` with `text`,
+and `state`, which connects them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
-from equipoise.bounds import Bound, Observed, from_json, to_json
+from equipoise.bounds import Bound, from_json, to_json
 from equipoise.certificates import Certificate, Comparison, Standing
 from equipoise.certificates.fields import Record
 from equipoise.compatibility import check_compatible, check_learners, check_live
@@ -381,7 +382,7 @@ class Portfolio:
             state.savable = state.rounds.savable = state.savable and can_be_restored(learner)
             state.rounds.refresh_greedy_experts()
             state.updates.sharing |= {index} & selection.sharing(state.pool, state.settings.share_data)
-            if isinstance(bound, Observed) and state.settings.delays == "any":
+            if index in selection.presumed(state.pool) and state.settings.delays == "any":
                 state.updates.learn_in_order(index)
             row = describe_part(learner) if can_be_restored(learner) else {"class": type(learner).__name__}
             given = None if bound is None else to_json(bound)
@@ -548,7 +549,7 @@ class Portfolio:
     def standing(self) -> list[Standing]:
         """Return how every learner is doing, one row per learner."""
         with self._lock:
-            return self._state.selection.selector.standing()
+            return self._state.reporter.standing()
 
     def statements(self) -> Statements:
         """Return everything that the portfolio states, as values: certificate, rewards, drift, learners."""

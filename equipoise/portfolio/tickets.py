@@ -361,12 +361,18 @@ class Tickets:
         return self.time
 
     def is_overdue(self, ticket: Ticket) -> bool:
+        return self.is_past_deadline(ticket.round, ticket.time)
+
+    def is_past_deadline(self, round_: int, time: float) -> bool:
+        """Whether the deadline of a decision has passed, which was made in this round at this time."""
         deadline = self.settings.deadline
         if deadline is None:
             return False
-        if isinstance(deadline, float):
-            return ticket.time + deadline < self.time
-        return ticket.round + deadline < self.round
+        return time + deadline < self.time if isinstance(deadline, float) else round_ + deadline < self.round
+
+    def age(self, round_: int, time: float) -> float:
+        """Return the age of a decision, in seconds if the deadline is in seconds, else in rounds."""
+        return self.time - time if isinstance(self.settings.deadline, float) else self.round - round_
 
     def oldest(self) -> Ticket | None:
         return next(iter(self.open.values()), None)
@@ -460,7 +466,7 @@ def check_key(ticket: Ticket, key: object) -> str:
     return key
 
 
-def combine(aggregate: str, rewards: dict[str, float], default: float) -> float:
+def combine(aggregate: str, rewards: Mapping[str, float], default: float) -> float:
     """Return the reward of a decision from those that arrived, `default` if none did."""
     if not rewards:
         return default

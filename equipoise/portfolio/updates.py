@@ -1,8 +1,9 @@
 """Updates: which learners learn from a round, when, and how a failed update is kept.
 
 The learner that played learns. With shared data, every learner that accepts off-policy data learns from every round.
-Learners whose bound is `Observed` learn in the order of their plays unless delays are declared independent of the
-rewards: if bad rewards arrive later than good ones, learning at once would bias the data that the bound is built on.
+Learners whose confidence sets statements rest on, because their bound is `Observed` or they can be witnesses of a
+same-round test, learn in the order of their plays unless delays are declared independent of the
+rewards: if bad rewards arrive later than good ones, learning at once would bias the data of these sets.
 All others learn at once. A selector with the capability `Updates` decides, when a round is decided, which learners
 learn from it.
 
@@ -47,6 +48,7 @@ class LearnerUpdates:
         self.in_order: dict[int, deque[Ticket]] = {i: deque() for i in in_order}
         self._failed: deque[tuple[FailedUpdate, Ticket]] = deque()
         self.forgotten = 0  # failed updates that were dropped because the list was full
+        self.unordered: set[int] = set()  # learners that have learned from a round before an earlier one, or not at all
 
     def learn_in_order(self, i: int) -> None:
         self.in_order.setdefault(i, deque())
@@ -67,6 +69,14 @@ class LearnerUpdates:
         """Return the ids of the decisions that a learner still has to learn from."""
         queued = {ticket.id for queue in self.in_order.values() for ticket in queue}
         return frozenset(queued | {ticket.id for _, ticket in self._failed})
+
+    def may_keep_bound(self, i: int) -> bool:
+        """Whether the widths of a learner hold if its analysis does: it learned every reward as it was, in order."""
+        return not self.weighted and i not in self.unordered
+
+    def overtake(self, ticket: Ticket) -> None:
+        """Note that a reward came before an earlier one, which its value may have caused."""
+        self.unordered.update(i for i in self.learners_of(ticket) if i not in self.in_order)
 
     def is_next(self, ticket: Ticket) -> bool | None:
         """Whether this is the next update of its own learner; None if that learner does not learn in order."""
@@ -164,6 +174,7 @@ class LearnerUpdates:
     def _fail(self, i: int, ticket: Ticket, error: str, failed: list[FailedUpdate]) -> None:
         update = FailedUpdate(i, ticket.round, error)
         failed.append(update)
+        self.unordered.add(i)  # the failure may depend on the reward
         self._failed.append((update, ticket))
         if len(self._failed) > MAX_FAILED_UPDATES:
             self._failed.popleft()
@@ -215,6 +226,7 @@ class LearnerUpdates:
             "queues": [(i, [ticket.round for ticket in queue]) for i, queue in sorted(self.in_order.items())],
             "failed": [tuple(update) for update, _ in self._failed],
             "forgotten": self.forgotten,
+            "unordered": sorted(self.unordered),
         }
 
     def restore(self, state: Config, open_tickets: Iterable[Ticket]) -> None:
@@ -225,3 +237,4 @@ class LearnerUpdates:
         self.in_order = {i: deque(tickets[round_] for round_ in rounds) for i, rounds in state["queues"]}
         self._failed = deque((FailedUpdate(*row), tickets[row[1]]) for row in state["failed"])
         self.forgotten = state["forgotten"]
+        self.unordered = set(state.get("unordered", ()))  # format 1 had none
