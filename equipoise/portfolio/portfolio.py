@@ -5,8 +5,7 @@ decision. `learn` takes the decision (or just its id) with its reward, in any or
 take the portfolio down: if it fails, another one plays, and an update that fails is kept for another try.
 
 The parts: `settings`, `pool` (learners and selector), `rounds` (how a round is decided), `tickets` (open decisions),
-`held` (rewards that do not count yet), `updates` (which learners learn), `drift`, `events`, `statements` with `text`,
-and `state`, which connects them.
+`updates` (which learners learn), `drift`, `events`, `statements` with `text`, and `state`, which connects them.
 """
 
 from __future__ import annotations

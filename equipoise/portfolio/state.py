@@ -13,12 +13,21 @@ from equipoise.errors import InvalidArgument
 from equipoise.learner import MinimalLearner, Proposal, can_be_restored
 from equipoise.portfolio.drift import DriftMonitor
 from equipoise.portfolio.events import Events, logger
-from equipoise.portfolio.held import HeldReward, HeldRewards
 from equipoise.portfolio.pool import Pool, Selection
 from equipoise.portfolio.rounds import Play, Round, Rounds, check_action
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
 from equipoise.portfolio.statements import History, Reporter
-from equipoise.portfolio.tickets import Counts, Decision, Ticket, Tickets, check_key, clipped, combine, optional_tuple
+from equipoise.portfolio.tickets import (
+    Counts,
+    Decision,
+    HeldReward,
+    Ticket,
+    Tickets,
+    check_key,
+    clipped,
+    combine,
+    optional_tuple,
+)
 from equipoise.portfolio.updates import FailedUpdate, Failures, LearnerUpdates
 from equipoise.selector import Choice, Reconfigures, Selector, check_credit, replay, require
 from equipoise.settings.checks import in_range, measured
@@ -48,7 +57,6 @@ class PortfolioState:
         weighted = "weight" in self.selection.needs
         self.updates = LearnerUpdates(self.pool, weighted=weighted, in_order=in_order)
         self.drift = DriftMonitor(settings.on_drift, self.selection, self.pool, self.tickets, self.updates)
-        self.held = HeldRewards(settings, self.tickets)
         self.rounds = Rounds(self.selection, self.pool, settings, savable=self.savable)
         self.reporter = Reporter(self)
         self.recommendation = ""  # why it has this selector, if it was given none
@@ -106,7 +114,7 @@ class PortfolioState:
 
     def _begin_law(self) -> None:
         """Count no round so far, as the reward by the deadline has another law from now on."""
-        self.held.adopt(self.settings)
+        self.tickets.held.begin()
         since = self.drift.begin_law()
         if since > 1:
             self._forget_rounds()
@@ -169,7 +177,7 @@ class PortfolioState:
             self.pool.count_answers(decided.proposals, decided.failures, ticket.round)
         if ticket.round % REPORTED_EVERY == 0:
             self.events.announce_blocked(self.reporter.blocked())
-        if self.held.holds:
+        if self.tickets.held.holds:
             self._credit_due()
 
     def open(self, ticket: Ticket) -> None:
@@ -182,8 +190,8 @@ class PortfolioState:
         self.tickets.open[ticket.id] = ticket
         if self.updates.in_order:
             self.updates.open(ticket)
-        if self.held.holds:
-            self.held.open(ticket)
+        if self.tickets.held.holds:
+            self.tickets.held.open(ticket)
         self.drift.open_play(ticket, self.reward_range)
 
     def _sample(self) -> None:
@@ -278,7 +286,7 @@ class PortfolioState:
         """Credit the selector, update the learners and close the decision; `failures` are from a log."""
         ticket.reward, ticket.outcome = reward, outcome
         eliminations: Sequence[AnyElimination] = ()
-        choice, holds = ticket.choice if self.drift.in_epoch(ticket) else None, self.held.holds
+        choice, holds = ticket.choice if self.drift.in_epoch(ticket) else None, self.tickets.held.holds
         try:
             if choice is not None and not holds:  # first: if it raises, nothing has changed
                 eliminations = self._credit(choice, reward, regret)
@@ -309,9 +317,9 @@ class PortfolioState:
         if not holds:
             self._monitor(ticket, reward)
             return
-        self.held.settle(ticket, expired=kind == "expired")
+        self.tickets.held.settle(ticket, expired=kind == "expired")
         if choice is not None:
-            self.held.hold(ticket, reward, regret)
+            self.tickets.held.hold(ticket, reward, regret)
         self._credit_due()
 
     def _credit(self, choice: Choice, reward: float, regret: float) -> Sequence[AnyElimination]:
@@ -319,7 +327,7 @@ class PortfolioState:
 
     def _credit_due(self) -> None:
         """Let the held rewards count whose plays are old enough by now."""
-        for held in self.held.due():
+        for held in self.tickets.held.due():
             if not self.drift.in_epoch(held):
                 continue
             try:
@@ -378,7 +386,7 @@ class PortfolioState:
         self.counts.withdrawn += 1
         self.tickets.close(ticket)
         failed = self.updates.withdraw(ticket, failures)
-        self.held.withdraw(ticket)
+        self.tickets.held.withdraw(ticket)
         if self._events_wanted():
             self.events.emit("withdrawn", {"id": ticket.id, "failed": tuple(map(tuple, failed))})
         self._finish(failed, eliminations)
@@ -439,7 +447,7 @@ class PortfolioState:
         self.counts.fallbacks += bool(data["fallback"])
         self.open(ticket)
         self.pool.count_answers(proposals, data["failures"], ticket.round)
-        if self.held.holds:
+        if self.tickets.held.holds:
             self._credit_due()
 
     def fold_settled(self, kind: str, data: Mapping[str, Plain]) -> None:
@@ -490,7 +498,6 @@ class PortfolioState:
             "history": self.history.state(),
             "tickets": self.tickets.state(),
             "updates": self.updates.state(),
-            "held": self.held.state(),
         }
 
     @classmethod
@@ -512,8 +519,6 @@ class PortfolioState:
         state.history.restore(saved["history"])
         state.tickets.restore(saved["tickets"])
         state.updates.restore(saved["updates"], state.tickets.open.values())
-        if "held" in saved:  # not in files of the first format
-            state.held.restore(saved["held"])
         if state.settings.fallback is lost_function:
             logger.warning(
                 "the fallback of the saved portfolio was a function: give it again with reconfigure(fallback=)"

@@ -24,7 +24,6 @@ from equipoise.certificates.records import comparison_record, elimination_record
 from equipoise.errors import UnknownName
 from equipoise.portfolio.drift import DriftMonitor, Refuted
 from equipoise.portfolio.events import Events
-from equipoise.portfolio.held import HeldRewards
 from equipoise.portfolio.pool import Pool, Selection
 from equipoise.portfolio.rounds import Rounds
 from equipoise.portfolio.settings import PortfolioSettings
@@ -265,7 +264,6 @@ class Parts(Protocol):
     pool: Pool
     tickets: Tickets
     updates: LearnerUpdates
-    held: HeldRewards
     drift: DriftMonitor
     rounds: Rounds
     events: Events
@@ -297,7 +295,7 @@ class Reporter:
     def standing(self) -> list[Standing]:
         """Return how every learner is doing; held rewards wait, as known ones that do not count yet."""
         state = self._state
-        held = Counter(each.choice.learner for each in state.held if state.drift.in_epoch(each))
+        held = Counter(each.choice.learner for each in state.tickets.held if state.drift.in_epoch(each))
         rows = state.selection.selector.standing()
         return [row._replace(waiting=row.waiting + held[row.learner]) for row in rows] if held else rows
 
@@ -404,7 +402,7 @@ class Reporter:
             "rounds": state.tickets.round,
             **asdict(state.counts),
             "open": len(tickets),
-            "held_rewards": sum(1 for _ in state.held),
+            "held_rewards": sum(1 for _ in state.tickets.held),
             "overdue": sum(map(state.tickets.is_overdue, tickets)),
             "oldest_open": None if oldest is None else {"id": oldest.id, **self._age(oldest)},
             "blocking": [

@@ -12,10 +12,9 @@ import pytest
 
 from equipoise import Portfolio
 from equipoise.learners import UCB, Constant
-from equipoise.portfolio import Event, held
-from equipoise.portfolio.held import COHORT, KNOWN, LEAST, HeldRewards
+from equipoise.portfolio import Event
 from equipoise.portfolio.settings import PortfolioSettings
-from equipoise.portfolio.tickets import Ticket, Tickets
+from equipoise.portfolio.tickets import COHORT, ESTIMATED_AT, KNOWN, LEAST, HeldRewards, Ticket, Tickets
 from equipoise.selectors import UCB1, CounterfactualBalancing, RealizedBalancing
 from tests.recorders import recorders
 from tools.studies.late_rewards import share_of_best
@@ -37,7 +36,7 @@ def test_the_common_age_agrees_with_its_definition(latest: int) -> None:
     """Rewards come up to `latest` rounds late, or with the deadline; the estimate is renewed after some of them."""
     settings = PortfolioSettings(deadline=DEADLINE, default_reward=0.0)
     tickets, rng = Tickets(settings), np.random.default_rng(latest)
-    rewards, delays, due = HeldRewards(settings, tickets), dict[int, float](), list[tuple[int, int]]()
+    rewards, delays, due = tickets.held, dict[int, float](), list[tuple[int, int]]()
     expected = inf
     for t in range(1, COHORT + DEADLINE):
         tickets.round = t
@@ -53,7 +52,7 @@ def test_the_common_age_agrees_with_its_definition(latest: int) -> None:
             delays[round_] = inf if expired else float(t - round_)
             settled = rewards._settled
             rewards.settle(Ticket(round_, None, None, 0), expired=expired)
-            if rewards._settled > settled and rewards._settled in (*held.ESTIMATED_AT, COHORT):
+            if rewards._settled > settled and rewards._settled in ESTIMATED_AT:
                 expected = common_age(delays, t)
             assert rewards._common_age == expected
     assert (expected <= latest) if latest < DEADLINE else expected == inf
@@ -75,7 +74,7 @@ def test_a_reward_waits_until_others_of_its_age_are_known() -> None:
             portfolio.learn(decision, 1.0)
         assert credited == list(range(1, t - DEADLINE))
         row = portfolio.standing()[0]
-        assert (row.pending, row.waiting) == (min(t, DEADLINE + 1), len([*portfolio._state.held]))
+        assert (row.pending, row.waiting) == (min(t, DEADLINE + 1), len([*portfolio._state.tickets.held]))
     assert "with a reward that does not count yet" in portfolio.describe()
     assert portfolio.health()["held_rewards"] == 10
 
@@ -85,6 +84,19 @@ def test_rewards_that_come_at_once_count_at_once_when_that_is_known() -> None:
     for t in range(1, 2 * COHORT):
         portfolio.learn(portfolio.decide(None), 0.5)
         assert portfolio.standing()[0].pending == (t if t < LEAST else 0)
+
+
+def test_a_few_rewards_that_never_come_hold_up_no_others() -> None:
+    """Of 100 rewards 3 never come before the deadline; the others take 50 rounds."""
+    portfolio, due = Portfolio([Constant(0)], UCB1(1), deadline=10**6, default_reward=0.0), list[tuple[int, str]]()
+    for t in range(1, 1_001):
+        while due and due[0][0] <= t:
+            portfolio.learn(due.pop(0)[1], 1.0)
+        decision = portfolio.decide(None)
+        if t % 100 not in (0, 30, 60):
+            due.append((t + 50, decision.id))
+    assert portfolio.health()["held_rewards"] == 0
+    assert portfolio._state.tickets.held._common_age == 49
 
 
 def test_nothing_is_held_without_a_deadline_or_with_a_window_of_its_own() -> None:
@@ -151,24 +163,24 @@ def test_held_rewards_are_saved_and_folded(selector: Any, tmp_path: Path) -> Non
     for event in events:
         folded.apply(event)
     assert portfolio.health()["held_rewards"] > 3
-    for part in ("held", "selector", "drift", "updates", "learners"):
+    for part in ("tickets", "selector", "drift", "updates", "learners"):
         assert str(folded.state()[part]) == str(portfolio.state()[part]), part
 
 
 @contextmanager
 def never_held() -> Iterator[None]:
     """The control: every reward counts when it arrives."""
-    adopt = HeldRewards.adopt
+    begin = HeldRewards.begin
 
-    def without(self: HeldRewards, settings: PortfolioSettings) -> None:
-        adopt(self, settings)
+    def without(self: HeldRewards) -> None:
+        begin(self)
         self.holds = False
 
-    HeldRewards.adopt = without  # type: ignore[method-assign]
+    HeldRewards.begin = without  # type: ignore[method-assign]
     try:
         yield
     finally:
-        HeldRewards.adopt = adopt  # type: ignore[method-assign]
+        HeldRewards.begin = begin  # type: ignore[method-assign]
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def is_false(seed: int) -> bool:
 def test_statements_after_a_change_are_about_the_new_reward(monkeypatch: pytest.MonkeyPatch) -> None:
     """In 5 of 5 runs; the control, which pools both laws, is false in 5 of 5."""
     assert not any(map(is_false, range(5)))
-    monkeypatch.setattr(PortfolioState, "_begin_law", lambda state: state.held.adopt(state.settings))
+    monkeypatch.setattr(PortfolioState, "_begin_law", lambda state: state.tickets.held.begin())
     assert all(map(is_false, range(5)))
 
 
@@ -153,7 +153,7 @@ def test_late_and_eliminated_learners_follow_the_new_law() -> None:
         portfolio.learn(portfolio.decide(offers), 0.5)
     for event in events:
         folded.apply(event)
-    for part in ("held", "selector", "drift", "updates", "learners"):
+    for part in ("tickets", "selector", "drift", "updates", "learners"):
         assert str(folded.state()[part]) == str(portfolio.state()[part]), part
 
 
