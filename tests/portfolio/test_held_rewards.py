@@ -40,7 +40,7 @@ def test_the_common_age_agrees_with_its_definition(latest: int) -> None:
     expected = inf
     for t in range(1, COHORT + DEADLINE):
         tickets.round = t
-        ticket = Ticket(t, None, None, 0)
+        ticket = Ticket(t, None, None, 0, None)
         rewards.open(ticket)
         delays |= {t: inf} if t <= COHORT else {}
         heapq.heappush(due, (t + min(int(rng.integers(0, latest + 1)), DEADLINE + 1), t))
@@ -51,7 +51,7 @@ def test_the_common_age_agrees_with_its_definition(latest: int) -> None:
             expired = at - round_ > DEADLINE
             delays[round_] = inf if expired else float(t - round_)
             settled = rewards._settled
-            rewards.settle(Ticket(round_, None, None, 0), expired=expired)
+            rewards.settle(Ticket(round_, None, None, 0, None), expired=expired)
             if rewards._settled > settled and rewards._settled in ESTIMATED_AT:
                 expected = common_age(delays, t)
             assert rewards._common_age == expected
