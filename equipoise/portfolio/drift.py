@@ -402,16 +402,15 @@ class DriftMonitor:
             self._restart()
 
     def _restart(self) -> None:
-        self._able().restart(share(self.delta, self.epoch))
+        require(self._selection.selector, RestartsSelector, "begin a new epoch").restart(share(self.delta, self.epoch))
         self._selection.refresh()
-
-    def _able(self) -> RestartsSelector:
-        return require(self._selection.selector, RestartsSelector, "begin a new epoch")
 
     def check_new_law(self) -> None:
         """Raise an error if the selector cannot begin a new law."""
         if self._tickets.round:
-            self._able()
+            require(
+                self._selection.selector, RestartsSelector, "change deadline or default_reward after the first round"
+            )
 
     def begin_law(self) -> int:
         """Begin an epoch, as rewards mean something else from now on; return its first round, 1 if none is over.

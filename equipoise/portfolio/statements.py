@@ -403,7 +403,7 @@ class Reporter:
             "rounds": state.tickets.round,
             **asdict(state.counts),
             "open": len(tickets),
-            "held_rewards": sum(1 for _ in state.tickets.held),
+            "held_rewards": len(state.tickets.held),
             "overdue": sum(map(state.tickets.is_overdue, tickets)),
             "oldest_open": None if oldest is None else {"id": oldest.id, **self._age(oldest)},
             "blocking": [

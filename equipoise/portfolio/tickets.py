@@ -404,6 +404,9 @@ class HeldRewards:
         self._settled = 0  # delays of the cohort that are known
         self._earlier: list[float] = []  # sorted delays of the cohort before it
 
+    def __len__(self) -> int:
+        return len(self._held)
+
     def __iter__(self) -> Iterator[HeldReward]:
         return iter(self._held)
 

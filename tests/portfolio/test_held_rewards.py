@@ -74,7 +74,7 @@ def test_a_reward_waits_until_others_of_its_age_are_known() -> None:
             portfolio.learn(decision, 1.0)
         assert credited == list(range(1, t - DEADLINE))
         row = portfolio.standing()[0]
-        assert (row.pending, row.waiting) == (min(t, DEADLINE + 1), len([*portfolio._state.tickets.held]))
+        assert (row.pending, row.waiting) == (min(t, DEADLINE + 1), len(portfolio._state.tickets.held))
     assert "with a reward that does not count yet" in portfolio.describe()
     assert portfolio.health()["held_rewards"] == 10
 
