@@ -307,6 +307,10 @@ class Selection:
         """Read the traits again, after the selector changed."""
         self.traits = traits_of(self.selector)
 
+    def presumed(self, pool: Pool) -> Sequence[int]:
+        """Return the learners whose confidence sets statements rest on: by an observed bound, or as a witness."""
+        return range(len(pool)) if "lower" in self.needs else self.traits.observed
+
     def sharing(self, pool: Pool, share_data: bool | None) -> set[int]:
         """Return the learners that learn from every round because data are shared."""
         if not share_data or self._decides_updates:

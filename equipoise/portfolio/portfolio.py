@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
-from equipoise.bounds import Bound, Observed, to_json
+from equipoise.bounds import Bound, to_json
 from equipoise.certificates import Certificate, Comparison, Standing
 from equipoise.certificates.fields import Record
 from equipoise.compatibility import check_compatible, check_learners, check_live
@@ -381,7 +381,7 @@ class Portfolio:
             state.savable = state.rounds.savable = state.savable and can_be_restored(learner)
             state.rounds.refresh_learners()
             state.updates.sharing |= {index} & selection.sharing(state.pool, state.settings.share_data)
-            if isinstance(bound, Observed) and state.settings.delays == "any":
+            if index in selection.presumed(state.pool) and state.settings.delays == "any":
                 state.updates.learn_in_order(index)
             row = describe_part(learner) if can_be_restored(learner) else {"class": type(learner).__name__}
             given = None if bound is None else to_json(bound)
@@ -559,7 +559,7 @@ class Portfolio:
     def standing(self) -> list[Standing]:
         """Return how every learner is doing, one row per learner."""
         with self._lock:
-            return self._state.selection.selector.standing()
+            return self._state.reporter.standing()
 
     def statements(self) -> Statements:
         """Return everything that the portfolio states, as values: certificate, rewards, drift, learners."""

@@ -326,18 +326,18 @@ class Rounds:
         allowed: Collection[int] | None,
     ) -> Play:
         """Let the drawn learner act, or its substitute; raise an error if no learner can and there is no fallback."""
-        usable: Sequence[int] = ()
-        acting, proposal, substitutes = None, None, {}
+        acting, proposal, substitutes = None, None, dict[int, int | None]()
         if choice is not None:
-            usable = (choice.learner,)
             if self._asks_all:
                 usable = self._selector.active if available is None else available
                 for i in usable:
                     if allowed is None or i in allowed:
                         answers.of(i)
-            acting_for = {i: answers.acting(i) for i in usable}
-            substitutes = {i: j for i, j in acting_for.items() if j != i}
-            acting = acting_for[choice.learner]
+                acting_for = {i: answers.acting(i) for i in usable}
+                substitutes = {i: j for i, j in acting_for.items() if j != i}
+            acting = answers.acting(choice.learner)
+            if acting != choice.learner:
+                substitutes[choice.learner] = acting
         failures = tuple(answers.failures.values())
         proposals = dict(answers.proposals)
         if acting is not None:

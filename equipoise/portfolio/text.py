@@ -56,6 +56,8 @@ def headlines(statements: Statements) -> list[str]:
         )
         lines.append(f"All of this is about {rewards}{counted}.")
     lines += _about_drift(statements.drift, names)
+    if any(learner.substituted for learner in statements.learners):
+        lines.append("Substitutes acted in some rounds: all of this is about each learner with its substitutes.")
     if statements.unplayed:
         lines.append(f"{statements.unplayed:,} of these rounds were drawn for no learner: fallback or exploration.")
     if statements.replayed:
@@ -77,9 +79,9 @@ def about(statements: Statements, learner: LearnerStatement) -> str:
 def _about_drift(drift: DriftStatement, names: tuple[str, ...]) -> Iterator[str]:
     found = drift.refuted
     if found is not None:
-        yield f"Drift, seen in round {found.round - 1:,} ({found.kind}): {found.reason}."
-        if found.restarted and drift.has_bounds:
-            yield "Learners have learned before that round, so that their bounds are assumptions since then."
+        yield f"Drift alarm in round {found.round - 1:,} ({found.kind}): {found.reason}."
+    if drift.since > 1 and drift.has_bounds:
+        yield f"Learners learned before round {drift.since:,} too, so their bounds are assumptions since then."
     for i, amount, plays in drift.drops:
         yield (
             f"{names[i]} has earned less per play by at least {amount:.3g} after its first {plays:,} monitored plays. "
@@ -89,7 +91,7 @@ def _about_drift(drift: DriftStatement, names: tuple[str, ...]) -> Iterator[str]
 
 def _with_substitutes(learner: LearnerStatement) -> str:
     rounds = f"{learner.substituted:,} round{'' if learner.substituted == 1 else 's'}"
-    return f"A substitute acted for it in {rounds}: statements are about this learner with its substitutes."
+    return f"A substitute acted for it in {rounds}."
 
 
 def _beginning(logged_rounds: int) -> str:
@@ -149,7 +151,8 @@ def _absence(explanation: Explanation) -> str:
     elimination = explanation.elimination
     if elimination is not None:
         reason = elimination.reason(statements.names[elimination.witness.index])
-        return f"It was eliminated in round {elimination.round:,}: {reason}."
+        who = ", with its substitutes," if learner.substituted else ""
+        return f"It was eliminated{who} in round {elimination.round:,}: {reason}."
     again = " It becomes active again if that changes." if explanation.readmits else ""
     return f"It is inactive, because its rewards contradict its bound.{again}"
 

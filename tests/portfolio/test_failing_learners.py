@@ -72,8 +72,8 @@ def test_the_reward_of_a_substitute_is_credited_to_the_learner_that_was_drawn(bo
     assert (drawn.plays, drawn.mean_reward, drawn.mean_bound, acting.plays) == (1, 0.75, 1.0, 0)
     assert (broken.updates, portfolio.learners[1].rewards) == ([], [0.75])
     assert portfolio.certificate().resolved_rounds == 1
-    words = "A substitute acted for it in 1 round: statements are about this learner with its substitutes."
-    assert portfolio.describe().splitlines()[1].endswith(words) and words in portfolio.explain(
+    words = "A substitute acted for it in 1 round."
+    assert portfolio.describe().splitlines()[2].endswith(words) and words in portfolio.explain(
         portfolio.learner_names[0]
     )
     other = portfolio.decide(None)

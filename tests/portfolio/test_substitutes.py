@@ -1,6 +1,6 @@
 """Intention to treat: rounds count for the learner that was drawn, so failures may depend on contexts.
 
-The worlds of `tools.studies.substitutes` at full size are a study; here they run with few seeds. All assertions about
+The settings of `tools.studies.substitutes` at full size are a study; here they run with few seeds. All assertions about
 random runs have fixed seeds. A statement of delta = .05 is false in at most .05 of the runs.
 """
 
@@ -53,7 +53,7 @@ def quiet() -> Iterator[None]:
 def test_statements_hold_although_failures_depend_on_the_context(selector: str) -> None:
     """The reported fault: intervals false in 15 to 20 of 20 runs, learners without regret eliminated."""
     assert not any(false_run("excluded", selector, seed) for seed in range(2))
-    assert not any(false_run(world, selector, 2, 1_000) for world in ("raises", "fallback", "norms"))
+    assert not any(false_run(setting, selector, 2, 1_000) for setting in ("raises", "fallback", "norms"))
 
 
 @pytest.mark.parametrize("selector", CERTIFYING)

@@ -1,6 +1,6 @@
 """Statements and propensities when learners fail: `python -m tools.studies.live_portfolio intervals mean_weights`.
 
-Intervals: worlds in which a visitor has x = 0 with probability .3, every action pays x, and the optimum is .7, so that
+Intervals: settings in which a visitor has x = 0 with probability .3, every action pays x, and the optimum is .7, so that
 no learner has any regret. What happens at x = 0 differs:
 - raises: learner 0 raises an error,
 - excluded: the caller excludes learner 0 by `available=`,
@@ -93,7 +93,7 @@ def _by_norm(selector: Any, seed: int) -> Portfolio:
 
 
 SHORT, LONG = np.array([[0.3, 0.5], [0.5, 0.3]]), np.array([[0.7, 0.9], [0.9, 0.7]])
-WORLDS: dict[str, tuple[Callable[[Any, int], Portfolio], Callable[[int], Any]]] = {
+SETTINGS: dict[str, tuple[Callable[[Any, int], Portfolio], Callable[[int], Any]]] = {
     "raises": (_refusing, lambda x: x),
     "excluded": (_excluding, lambda x: None),
     "fallback": (_falling_back, lambda x: x),
@@ -105,13 +105,13 @@ def _is_false(certificate: Any) -> bool:
     return not (certificate.consistent and certificate.optimum_lower <= OPTIMUM <= certificate.optimum_upper)
 
 
-def false_run(world: str, selector: str, seed: int, rounds: int = ROUNDS) -> bool:
+def false_run(setting: str, selector: str, seed: int, rounds: int = ROUNDS) -> bool:
     """Whether a statement of the portfolio was false in a run."""
-    make, context_of = WORLDS[world]
+    make, context_of = SETTINGS[setting]
     portfolio, rng = make(CERTIFYING[selector](), seed), np.random.default_rng([1, seed])
     for t in range(1, rounds + 1):
         x = int(rng.random() >= RARE)
-        available = portfolio.learner_names[1:] if world == "excluded" and x == 0 else None
+        available = portfolio.learner_names[1:] if setting == "excluded" and x == 0 else None
         portfolio.learn(portfolio.decide(context_of(x), available=available), float(x))
         if t % CHECK_EVERY == 0 and _is_false(portfolio.certificate()):
             return True
@@ -119,7 +119,7 @@ def false_run(world: str, selector: str, seed: int, rounds: int = ROUNDS) -> boo
 
 
 def false_control(selector: str, seed: int, rounds: int = ROUNDS) -> bool:
-    """The world `raises`, with the reward credited to the substitute."""
+    """The setting `raises`, with the reward credited to the substitute."""
     chosen, rng = CERTIFYING[selector](), np.random.default_rng([1, seed])
     for t in range(1, rounds + 1):
         x = int(rng.random() >= RARE)
@@ -138,11 +138,11 @@ def false_control(selector: str, seed: int, rounds: int = ROUNDS) -> bool:
 
 
 def intervals(runs: int = 200) -> Figures:
-    """False runs of every world and selector, and of the control."""
+    """False runs of every setting and selector, and of the control."""
     for name in CERTIFYING:
-        for world in WORLDS:
-            false = sum(false_run(world, name, seed) for seed in range(runs))
-            yield f"{name}, {world}: false runs of {runs}", false, false <= 0.05 * runs
+        for setting in SETTINGS:
+            false = sum(false_run(setting, name, seed) for seed in range(runs))
+            yield f"{name}, {setting}: false runs of {runs}", false, false <= 0.05 * runs
     for name in CERTIFYING:
         false, some = sum(false_control(name, seed) for seed in range(max(20, runs // 10))), max(20, runs // 10)
         caught = binomtest(false, some, 0.05, alternative="greater").pvalue < FALSE_ALARM

@@ -49,8 +49,7 @@ def recent(hosted: Hosted, name: str | None = None) -> list[Config]:
 
 
 def _line(event: Event, portfolio: Portfolio) -> Config:
-    data, _ = old_forms.decided(event.data)
-    decided = Decided.of(Decision.of_event(data), portfolio.learner_names)
+    decided = Decided.of(Decision.of_event(event.data), portfolio.learner_names)
     return {"time": event.time, "round": event.data["round"], **asdict(decided)}
 
 
