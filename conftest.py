@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import tests  # noqa: F401  # pins the kernels of OpenBLAS, before anything imports NumPy
+
 # All test processes, of this run and the next, find each other's compiled drivers here.
 os.environ.setdefault("EQUIPOISE_CACHE", str(Path(__file__).resolve().parent / "build" / "drivers"))
 

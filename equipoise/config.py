@@ -21,7 +21,7 @@ from equipoise.bounds import BOUNDS, Bound, from_json
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName, UnknownSetting, UnreadableFile
 from equipoise.features.maps import map_from_plain
 from equipoise.learner import find
-from equipoise.portfolio import Portfolio
+from equipoise.portfolio import Portfolio, old_forms
 from equipoise.portfolio.settings import PortfolioSettings, file_keys
 from equipoise.selector import Updates
 from equipoise.settings.checks import text
@@ -133,7 +133,7 @@ def parse(content: Mapping[str, Any]) -> PortfolioConfig:
 
 def _settings(content: Mapping[str, Any]) -> PortfolioSettings:
     """Return the settings of the portfolio that a file gives; unknown keys are errors."""
-    paths = file_keys()
+    content, paths = old_forms.settings(content), file_keys()
     grouped = {path[0] for path in paths.values() if len(path) > 1}
     plain = [path[0] for path in paths.values() if len(path) == 1]
     _check_keys("key", content, ("version", "name", *plain, *sorted(grouped), *TABLES))

@@ -255,11 +255,7 @@ class AnnouncesAnotherChoice(Sound):
 
 
 class CountsEverything(Sound):
-    def observe(self, choice, proposals):
-        super().observe(choice._replace(evidence=True), proposals)
-
-    def credit(self, choice, reward, regret=None):
-        return super().credit(choice._replace(evidence=True), reward, regret)
+    def leave_out(self, choice): ...
 
 
 class ForgetsTheWindow(Sound):
@@ -353,7 +349,7 @@ OFFENDERS: list[tuple[type[Any], str]] = [
     (RemembersEverything, "memory does not grow with resolved rounds"),
     (ChoosesAnybody, "only available learners are chosen"),
     (AnnouncesAnotherChoice, "its choice probabilities are those of its choices"),
-    (CountsEverything, "rounds without evidence prove nothing"),
+    (CountsEverything, "rounds that are left out prove nothing"),
     (ForgetsTheWindow, "a window of evidence survives saving"),
     (ForgetsTheBudget, "learners come and go or are refused with a reason"),
 ]
