@@ -8,7 +8,7 @@ Sharing data is a property of each learner: `learning_mode` has the one rule, fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
@@ -101,6 +101,7 @@ def check_compatible(selector: S, learners: Sequence[MinimalLearner]) -> S:
         for need in sorted(needs):
             if NEEDS[need].message and not NEEDS[need].met_by(learner):
                 raise IncompatibleLearner(NEEDS[need].message.format(selector=name, learner=repr(part_name(learner))))
+        check_asked(name, needs, traits.learning_modes, learner)
         if i in traits.observed and "regret" not in provides(learner):
             raise IncompatibleLearner(
                 f"bound {i} of {name} is Observed, but learner {part_name(learner)!r} provides no 'regret'"
@@ -114,6 +115,14 @@ def check_compatible(selector: S, learners: Sequence[MinimalLearner]) -> S:
         except IncompatibleLearner as error:
             raise IncompatibleLearner(f"{name} needs learners with nested model classes: {error}") from None
     return selector
+
+
+def check_asked(name: str, needs: Collection[str], modes: Sequence[str], learner: object) -> None:
+    """Raise an error if a selector asks every learner in every round, but this one cannot be asked without playing."""
+    if {"actions", "weight"} & set(needs) and not modes and capabilities(learner).silent:
+        raise IncompatibleLearner(
+            f"{name} asks every learner in every round, but {part_name(learner)!r} is silent: asked only if it plays"
+        )
 
 
 def can_share(learner: object) -> bool:

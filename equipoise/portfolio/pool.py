@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from equipoise.bounds import Bound, Observed
-from equipoise.compatibility import can_share, check_share_data
+from equipoise.compatibility import can_share, check_asked, check_share_data
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.learner import AdaptedLearner, MinimalLearner, StatesUnits, find, unique_names
 from equipoise.portfolio.events import Events
@@ -332,6 +332,7 @@ class Selection:
 
     def check_joining(self, learner: AdaptedLearner, bound: Bound | None) -> None:
         """Raise an error if a learner that joins lacks what the selector needs."""
+        check_asked(self.can.name, self.needs, self.traits.learning_modes, learner.learner)
         if "bounds" in self.needs and bound is None:
             raise InvalidArgument(f"bound is None, but {type(self.selector).__name__} needs one for every learner")
         if isinstance(bound, Observed) and "regret" not in learner.provides:

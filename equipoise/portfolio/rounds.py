@@ -162,8 +162,11 @@ class Rounds:
         """Note the learners whose greedy action may be played, and whether any learner draws its action at random."""
         self._greedy = self._selection.traits.greedy_learners
         # Proposals that are certain add nothing: then the propensity given the proposals is the one given the context.
-        randomized = any(member.adapted.randomized for _, member in self._pool.present())
-        self._given_proposals = None if randomized or self._can.propensity is None else self._can.propensity.propensity
+        present = [(i, member.adapted) for i, member in self._pool.present()]
+        # Silent learners are asked only in rounds that they play.
+        self._silent = frozenset(i for i, learner in present if learner.can.silent)
+        uncertain = self._silent or any(learner.randomized for _, learner in present)
+        self._given_proposals = None if uncertain or self._can.propensity is None else self._can.propensity.propensity
 
     def offers_of(self, context: Context) -> Offers | None:
         """Return the context as offers if that saves work, else None."""
@@ -250,7 +253,7 @@ class Rounds:
             return [
                 i
                 for group in groups
-                for i in sorted(group, key=lambda i: (-plays.get(i, 0), i))
+                for i in sorted(group, key=lambda i: (i in self._silent, -plays.get(i, 0), i))
                 if allowed is None or i in allowed
             ]
 
@@ -320,6 +323,8 @@ class Rounds:
             usable = (choice.learner,)
             if self._asks_all:
                 usable = self._selector.active if available is None else available
+                if self._silent:
+                    usable = tuple(i for i in usable if i not in self._silent or i == choice.learner)
                 for i in usable:
                     if allowed is None or i in allowed:
                         answers.of(i)
