@@ -27,7 +27,7 @@ from equipoise.learner import (
     provides,
     runs_in_simulations_only,
 )
-from equipoise.selector import ChecksLearners, Selector, Updates, active_of, check_selector, find, needs_of, traits_of
+from equipoise.selector import ChecksLearners, Selector, Updates, active_of, check_selector, needs_of, traits_of
 
 S = TypeVar("S", bound=Selector)
 
@@ -158,10 +158,8 @@ def check_sharing(selector: Selector, learners: Sequence[object], share_data: bo
         return
     name, modes = part_name(selector), traits_of(selector).learning_modes
     shares = any(mode == "all" and can_share(learner) for mode, learner in zip(modes, learners, strict=False))
-    if share_data and ("weight" in needs_of(selector) or (not modes and find(selector, Updates) is not None)):
-        raise InvalidArgument(
-            f"share_data is True, but must stay None: {name} decides itself what each learner learns"
-        )
+    if share_data and ("weight" in needs_of(selector) or (not modes and implements(selector, Updates))):
+        raise InvalidArgument(f"share_data is True, but must stay None: {name} decides itself what each learner learns")
     check_share_data(learners, share_data)
     if modes and shares is not share_data:
         raise InvalidArgument(

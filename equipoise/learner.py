@@ -16,8 +16,8 @@ Optional members, which `capabilities` finds:
 - `configure(reward_range=..., noise=...)`: what a portfolio says about rewards, once, before any update. The learner
   adopts what it does not state itself, and refuses what contradicts it (`AdoptsUnits`; `StatesUnits` has two more
   methods).
-- `silent = True`: the learner is asked only in rounds that it plays, because its `decide` changes its state or cannot be
-  called without playing. Next to learners that are asked in every round, it is compared by its own plays only.
+- `silent = True`: the learner is asked only in rounds that it plays, because its `decide` changes its state or cannot
+  be called without playing. Next to learners that are asked in every round, it is compared by its own plays only.
 - `pmf(context)`: the probability of every offered action in this context, given all that was learned so far; such a
   learner provides "pmf". Exact, so that logs can be evaluated with it; a learner that can only estimate it has none.
 

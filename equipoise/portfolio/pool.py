@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 from equipoise.bounds import Bound, Observed
 from equipoise.compatibility import can_share, check_asked, check_share_data
 from equipoise.errors import InvalidArgument, UnknownName
-from equipoise.learner import AdaptedLearner, MinimalLearner, StatesUnits, find, unique_names
+from equipoise.learner import AdaptedLearner, LearnerCapabilities, MinimalLearner, StatesUnits, find, unique_names
 from equipoise.portfolio.events import Events
 from equipoise.selector import Selector, SelectorTraits, capabilities, configure, needs_of, traits_of
 from equipoise.settings.checks import text
@@ -285,7 +285,7 @@ class Selection:
             elif mode == "all":
                 group = "Share data"
             else:
-                group = f"{LEARNS_FROM[mode]}, {_lacking(member.adapted.learner, self.can.name, share_data)}"
+                group = f"{LEARNS_FROM[mode]}, {_lacking(can, self.can.name, share_data)}"
             groups.setdefault(group, []).append(member.name)
         found = [f"{group}: {', '.join(names)}." for group, names in groups.items()]
         return " ".join([reason or f"The selector is {self.can.name}, as given.", *found])
@@ -388,11 +388,9 @@ def recommend(learners: Sequence[MinimalLearner], share_data: bool | None) -> Re
         reason = f"The selector is RealizedBalancing: {obstacle}."
         return Recommendation(RealizedBalancing(len(learners)), reason)
     n_sharing = sum(map(can_share, learners))
-    learn = "learns" if n_sharing == 1 else "learn"
-    return Recommendation(
-        CounterfactualBalancing.for_learners(learners, share_data=share_data),
-        f"The selector is CounterfactualBalancing: {n_sharing} of {len(learners)} learners {learn} from rounds of others.",
-    )
+    learn = f"{n_sharing} of {len(learners)} learners {'learns' if n_sharing == 1 else 'learn'} from rounds of others"
+    selector = CounterfactualBalancing.for_learners(learners, share_data=share_data)
+    return Recommendation(selector, f"The selector is CounterfactualBalancing: {learn}.")
 
 
 def _obstacle(learners: Sequence[object]) -> str:
@@ -402,10 +400,10 @@ def _obstacle(learners: Sequence[object]) -> str:
     return "" if any(map(can_share, learners)) else "no learner learns from rounds that others play"
 
 
-def _lacking(learner: object, selector: str, share_data: bool | None) -> str:
+def _lacking(can: LearnerCapabilities, selector: str, share_data: bool | None) -> str:
     """Return what a learner that learns would need to share data."""
-    if not can_share(learner):
-        return "must accept 'off_policy' to share data"
+    if "off_policy" not in can.accepts:
+        return f"must accept 'off_policy'{' and not be silent' if can.silent else ''} to share data"
     if share_data is False:
         return "share_data is False"
-    return f"{selector} needs share_data=True to share data"
+    return f"must {'not be silent' if can.silent else f'have share_data=True with {selector}'} to share data"

@@ -288,6 +288,7 @@ class Rounds:
                     odds = self.propensities.odds(choice, available)
             ticket = self._ticket_of(context, round_, play, odds)
             ticket.propensity = self._propensity_of(ticket, play, odds, answers)
+            note_given_proposals(ticket, self._selection)
         except BaseException:
             if choice is not None:
                 self._selector.withdraw(choice)
@@ -469,6 +470,12 @@ class Rounds:
             message = f"{reason}, and the fallback failed ({describe_error(failure)})"
             raise NoLearnerAvailable(message) from failure
         return action
+
+
+def note_given_proposals(ticket: Ticket, selection: Selection) -> None:
+    """Note the probability of the action given all proposals, for learners that need one, if no other one is known."""
+    if ticket.choice is not None and isnan(ticket.propensity) and selection.can.propensity is not None:
+        ticket.given_proposals = selection.can.propensity.propensity(ticket.choice)
 
 
 def observe(

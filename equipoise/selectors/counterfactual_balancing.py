@@ -76,7 +76,7 @@ from equipoise.settings.checks import boolean, count, positive
 
 MARGIN = 200.0  # B: an under-sampled learner may exceed LB by this times w / sqrt(plays of the most played expert)
 GREEDY_HEAD_START = 60.0  # replaces HEAD_START for learners with a greedy expert
-PACE = 400  # next to greedy experts of shared data, warm-up plays of a learner take one round in so many; see `warms_up`
+PACE = 400  # next to greedy experts of shared data, warm-up plays of a learner take one round in so many (`warms_up`)
 SHARED_MIXING = 0.25  # mixed in, over t, for experts that learn from all rounds, as 1 for others
 MAX_COMPARED = 20  # above this number of experts each is compared with the leading one only
 
@@ -384,8 +384,8 @@ class CounterfactualBalancing(KernelSelector[Params, State, Elimination]):
         check_share_data(learners, share_data)
         modes = [learning_mode(each, share_data, settings.get("contexts", "random")) for each in learners]
         greedy = [i for i, learner in enumerate(learners) if has_greedy_expert(learner)]
-        own = {"learning": modes, "greedy_experts": greedy, "share_data": share_data}
-        return check_compatible(cls(len(learners), **own, **settings), learners)
+        selector = cls(len(learners), learning=modes, greedy_experts=greedy, share_data=share_data, **settings)
+        return check_compatible(selector, learners)
 
     @property
     def learning_modes(self) -> tuple[str, ...]:

@@ -50,7 +50,8 @@ class PlainRidge:
     """A plain class that learns from its own plays."""
 
     def __init__(self, dim: int) -> None:
-        self.moments, self.products, self.theta = np.eye(dim) / 10, np.zeros(dim), np.zeros(dim)
+        self.moments, self.products = np.eye(dim) / 10, np.zeros(dim)
+        self.theta: Array = np.zeros(dim)
 
     def decide(self, context: Context, rng: np.random.Generator) -> int:
         if rng.random() < 0.05:

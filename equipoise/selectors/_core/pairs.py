@@ -11,7 +11,7 @@ that grow linearly with the rounds, so that later proposals, made by learners th
 *certificates*, the plain sums of Y and of Y^2, with b the middle of the range, in the order of the rounds.
 
 A silent expert proposes only in rounds drawn for it, so nothing tells whether it would have proposed the action of
-another round. Rounds drawn for it are in no pair of others, and q sums over the others: then the same expectation holds.
+another round. Rounds drawn for it are in no pair of others, and q sums over the others: the same expectation holds.
 Its own pairs compare mean rewards of own plays, a fair sample since draws are blind to contexts, and certify nothing.
 
 A third table, also for choosing, costs no play: where two learners proposed the action that was played, the squared
