@@ -8,7 +8,8 @@ gives the observed regret bound; estimate minus width is a lower bound on the ex
 Reference: Abbasi-Yadkori, Pal and Szepesvari (2011), "Improved algorithms for linear stochastic bandits", figure 1 and
 theorems 2 and 3.
 Symbols: Sigma, theta and beta as in `ridge`, S norm_bound, L action_bound, lambda regularization, kappa scale
-(confidence tuning), eps misspecification; norms of actions are those in Sigma^{-1}.
+(confidence tuning), eps misspecification; norms of actions are those in Sigma^{-1}. Rewards count from the low end of
+their range; see `equipoise.learners._core.linear`.
 With rewards only within eps of linear, |a^T Sigma^{-1} sum a_s e_s| <= eps sqrt(n) ||a|| for n rows in Sigma (for rows
 of total weight n), so the width grows by eps sqrt(n) ||a||, the regret of a play by 2 eps, and its lower bound
 decreases by eps (selection paper, "Unknown Approximation Error").
@@ -49,7 +50,7 @@ def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generato
     means, squared_norms = evaluate(ridge, actions)
     radius = optimistic_radius(params, ridge)
     action, greedy = most_optimistic(means, squared_norms, radius)
-    mean = float(means[action])
+    mean = params.low + float(means[action])
     lower, regret = lower_and_regret(params, mean, radius * sqrt(squared_norms[action]))
     return Proposal(action, lower, regret, 1.0, greedy, mean)
 
@@ -136,7 +137,7 @@ class OFUL(LinearLearner[Params, Ridge]):
         action = np.zeros(ball.dim)
         action[: self.dim] = point * (ball.radius / sqrt(float(point @ point)))
         means, squared_norms = evaluate(self.memory, action[None, :])
-        mean = float(means[0])
+        mean = self.params.low + float(means[0])
         lower, regret = lower_and_regret(self.params, mean, radius * sqrt(squared_norms[0]))
         return Proposal(action, lower, regret, 1.0, self._greedy_on(ball, action), mean)
 

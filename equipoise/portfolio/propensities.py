@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import isnan, nan
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -21,15 +21,20 @@ from equipoise.portfolio.pool import Pool, Selection, describe_error
 from equipoise.selector import Choice
 from equipoise.types import Action, Array, Context
 
-if TYPE_CHECKING:
-    from equipoise.portfolio.rounds import Answers
-
 Odds = Sequence[
     tuple[int, bool, float]
 ]  # of every expert that can be drawn: learner, whether it is greedy, probability
 NO_PMF = "it draws actions at random and has no pmf"
 SILENT = "it is silent, so it is not asked what it would do in rounds of others"
 NO_ODDS = "it does not tell the probabilities of its draws"
+
+
+class Answers(Protocol):
+    """What the learners propose in a round."""
+
+    proposals: dict[int, Proposal]  # of those that were asked and answered
+
+    def acting(self, i: int) -> int | None: ...  # the learner that acts if learner i is drawn; None: no learner can
 
 
 class Propensities:

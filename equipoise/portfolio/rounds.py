@@ -329,9 +329,9 @@ class Rounds:
                 for i in usable:
                     if allowed is None or i in allowed:
                         answers.of(i)
-            actors = {i: answers.acting(i) for i in usable}
-            substitutes = {i: actor for i, actor in actors.items() if actor != i}
-            acting = actors[choice.learner]
+            acting_for = {i: answers.acting(i) for i in usable}
+            substitutes = {i: j for i, j in acting_for.items() if j != i}
+            acting = acting_for[choice.learner]
         failures = tuple(answers.failures.values())
         proposals = dict(answers.proposals)
         if acting is not None:

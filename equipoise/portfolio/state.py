@@ -453,7 +453,7 @@ class PortfolioState:
         given = iter(rebuild_learners(rows, learners))
         rebuilt = [None if row is None else next(given) for row in saved["learners"]]
         restored = rebuild_selector(saved["selector"], selector)
-        restored.restore(old_forms.selector_state(saved["selector"]["state"], saved["tickets"]["open"]))
+        restored.restore(dict(old_forms.selector_state(saved["selector"]["state"], saved["tickets"]["open"])))
         state = cls(rebuilt, restored, PortfolioSettings(**old_forms.settings(saved["settings"])))
         for member, part, row in zip(state.pool.members, saved["learners"], saved["members"], strict=True):
             if part is not None:

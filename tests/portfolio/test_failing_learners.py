@@ -83,7 +83,7 @@ def test_the_reward_of_a_substitute_is_credited_to_the_learner_that_was_drawn(bo
 
 
 def test_the_learner_with_the_most_plays_acts_for_others_and_the_next_one_if_it_fails_too() -> None:
-    learners = [Broken(0), Recorder(1), Recorder(2), Broken(3)]
+    learners: list[Any] = [Broken(0), Recorder(1), Recorder(2), Broken(3)]
     portfolio = Portfolio(learners, RoundRobin(4))
     learners[0].fails = learners[3].fails = False
     for decision in [portfolio.decide(None) for _ in range(7)]:  # learner 3 has one play less

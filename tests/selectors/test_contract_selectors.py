@@ -84,7 +84,7 @@ class NumbersPlaysByRound(Sound):
         opened = [key for key in self._rounds.ledger.open_plays if key[0] == choice.learner]
         return choice._replace(play=opened[-1][1] if opened else choice.play)
 
-    def observe(self, choice, proposals):
+    def observe(self, choice, proposals, substitutes=()):
         super().observe(self.ticket(choice), proposals)
 
     def credit(self, choice, reward, regret=None):

@@ -17,7 +17,7 @@ from equipoise.serve import app as app_module
 from equipoise.serve import streams
 from tests.serve.served import COLORS, client, service_of
 
-DECIDED = ["id", "action", "action_id", "learner", "learner_probability", "action_probability", "propensity"]
+DECIDED = ["id", "action", "action_id", "learner", "drawn", "learner_probability", "action_probability", "propensity"]
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
