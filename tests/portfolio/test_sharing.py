@@ -90,7 +90,7 @@ def updates_of(learner: OFUL) -> int:
 @pytest.mark.parametrize("plain", [Plain, Savable, Silent, lambda: EpsilonGreedy(3, epsilon=0.1)])
 def test_a_class_that_cannot_share_turns_sharing_off_for_no_other_learner(plain: Callable[[], Any]) -> None:
     """The reported fault: with one plain class in the pool, no learner learned from rounds of others."""
-    learners = [OFUL(4), plain(), OFUL(2)]
+    learners: list[Any] = [OFUL(4), plain(), OFUL(2)]
     portfolio = Portfolio(learners, seed=3)
     assert isinstance(portfolio.selector, CounterfactualBalancing)
     play(portfolio)
@@ -110,7 +110,7 @@ def test_a_class_that_cannot_share_turns_sharing_off_for_no_other_learner(plain:
 @pytest.mark.parametrize(("action", "good"), [(2, True), (0, False)])
 def test_a_good_plain_class_is_found_and_a_bad_one_left_alone(make: Any, action: int, good: bool) -> None:
     """Action 2 pays most, which contexts do not show; the linear learners cannot learn it."""
-    learners = [OFUL(4), OFUL(2), make(action)]
+    learners: list[Any] = [OFUL(4), OFUL(2), make(action)]
     portfolio = Portfolio(learners, seed=4)
     mean = play(portfolio, 1_500, means=(0.1, 0.3, 0.9))
     share = portfolio.standing()[2].plays / 1_500
@@ -121,7 +121,7 @@ def test_own_plays_next_to_shared_data_are_spread_over_the_rounds() -> None:
     """Control: with data that are not shared, the same class gets its warm-up plays at once."""
     counts = []
     for shared in (None, False):
-        learners = [OFUL(4), OFUL(2), Plain(0)]
+        learners: list[Any] = [OFUL(4), OFUL(2), Plain(0)]
         selector = CounterfactualBalancing.for_learners(learners, share_data=shared)
         portfolio = Portfolio(learners, selector, seed=5)
         play(portfolio, 600, means=(0.2, 0.5, 0.9))
@@ -257,7 +257,7 @@ def test_a_plain_class_joins_shares_nothing_and_leaves() -> None:
 
 
 def test_a_learner_that_joins_a_pool_that_shares_nothing_shares_nothing() -> None:
-    learners = [OFUL(2), Plain()]
+    learners: list[Any] = [OFUL(2), Plain()]
     selector = CounterfactualBalancing.for_learners(learners, share_data=False)
     portfolio = Portfolio(learners, selector, share_data=False)
     portfolio.add_learner(OFUL(4))
@@ -277,7 +277,7 @@ def test_a_silent_learner_must_be_declared_and_fits_selectors_that_need_not_ask_
     pool: list[Any] = [OFUL(2), Silent()]
     for word in ("own", "silent"):
         selector = CounterfactualBalancing(2, learning=["all", word], greedy_experts=[0])
-        learners = pool if word == "own" else [OFUL(2), Plain()]
+        learners: list[Any] = pool if word == "own" else [OFUL(2), Plain()]
         with pytest.raises(IncompatibleLearner, match="but must be 'silent' if and only if it is silent"):
             Portfolio(learners, selector)
     linear = [OFUL(2), OFUL(4)]
@@ -331,7 +331,7 @@ def test_lemma_1_holds_for_the_others_next_to_a_silent_learner() -> None:
 
 def test_learners_that_need_probabilities_share_next_to_learners_that_have_none() -> None:
     """A plain class, and Thompson sampling, make the propensity unknown; given all proposals it is known."""
-    learners = [NeedsProbability(4), LinearThompson(4), Plain()]
+    learners: list[Any] = [NeedsProbability(4), LinearThompson(4), Plain()]
     for explore in (0.0, 0.3):
         portfolio = Portfolio([*learners, Plain()], seed=3, explore=explore)
         before = updates_of(learners[0])

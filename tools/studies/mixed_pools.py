@@ -50,7 +50,8 @@ class PlainRidge:
     """A plain class that learns from its own plays."""
 
     def __init__(self, dim: int) -> None:
-        self.moments, self.products = np.eye(dim) / 10, np.zeros(dim)
+        self.moments: Array = np.eye(dim) / 10
+        self.products: Array = np.zeros(dim)
         self.theta: Array = np.zeros(dim)
 
     def decide(self, context: Context, rng: np.random.Generator) -> int:

@@ -222,7 +222,9 @@ def weights(kind: str, selector: str, seed: int, rounds: int, floor: float = FLO
     for t in range(rounds):
         if t == rounds // 2:
             try:
-                portfolio.add_learner(LEARNERS[kind](seed + 2), bound=Power(1.0) if "bounds" in portfolio.selector.needs else None)
+                portfolio.add_learner(
+                    LEARNERS[kind](seed + 2), bound=Power(1.0) if "bounds" in portfolio.selector.needs else None
+                )
             except InvalidArgument:
                 pass  # the selector takes no more learners
         features, mask = rng.random((K, D)), rng.random(K) < 0.8
