@@ -45,10 +45,6 @@ class PortfolioConfig:
     learner_tables: tuple[Config, ...]
 
     @property
-    def n_learners(self) -> int:
-        return len(self.learner_tables)
-
-    @property
     def reward_range(self) -> tuple[float, float] | None:
         return self.settings.reward_range
 
@@ -61,13 +57,10 @@ class PortfolioConfig:
         tables = enumerate(self.learner_tables, start=1)
         return [make_learner(f"learner {i}", table, self.reward_range) for i, table in tables]
 
-    def portfolio(self, which: Sequence[int] | None = None) -> Portfolio:
-        """A new portfolio, of the learners with these indices only if `which` is given."""
-        indices = range(self.n_learners) if which is None else which
-        all_learners = self.learners()
-        learners = [all_learners[i] for i in indices]
-        tables = [self.learner_tables[i] for i in indices]
-        selector = _make_selector(self.selector, tables, learners, self.settings)
+    def portfolio(self) -> Portfolio:
+        """A new portfolio."""
+        learners = self.learners()
+        selector = _make_selector(self.selector, self.learner_tables, learners, self.settings)
         return Portfolio.with_settings(learners, selector, self.settings)
 
     def learner(self, table: Mapping[str, Any]) -> tuple[Any, Bound | None]:

@@ -4,7 +4,8 @@
 
 First the data sets of `public_data` with rewards at the two ends of a range: a learner should make equally many wrong
 choices in all ranges. Then linear learners that measure rewards in (0, 1) from 0 or from 1/2, on random features with
-and without a constant (8 actions with 6 features, norm at most 1, rewards 0 or 1, 2,000 rounds). Figures are means over
+and without a constant (8 actions with 6 features, norm at most 1, rewards 0 or 1, 2,000 rounds) and on the data sets,
+whose rows have a constant: they are told a range of width 1 that begins at the origin. Figures are means over
 seeds with standard errors; docs/guide/rewards.md has them.
 """
 
@@ -20,6 +21,7 @@ from equipoise.learners import OFUL, LinearThompson
 from tools.main import run_command
 from tools.studies.public_data import SGD, Problem, mean_with_error, play_live, problems
 
+Range = tuple[float, float]
 RANGES = ((0.0, 1.0), (0.0, 120.0), (0.0, 0.01), (100.0, 220.0))
 LEARNERS: dict[str, Callable[[Problem], Any]] = {
     "OFUL": lambda problem: OFUL(problem.dim, scale=0.1, action_bound=1.5),
@@ -34,13 +36,13 @@ LINEAR: dict[str, Callable[..., Any]] = {"OFUL": OFUL, "LinearThompson": LinearT
 
 
 def wrong_choices(
-    name: str, problem: Problem, reward_range: tuple[float, float], rounds: int, seeds: int
+    name: str, problem: Problem, reward_range: Range, rounds: int, seeds: int, *, stated: Range | None = None
 ) -> list[float]:
-    """Return the number of wrong choices with each seed."""
+    """Return the number of wrong choices with each seed; the learner is told the range, or another one."""
     counts = []
     for seed in range(seeds):
         learner = LEARNERS[name](problem)
-        learner.configure(reward_range=reward_range)
+        learner.configure(reward_range=stated or reward_range)
         counts.append(rounds - float(play_live(learner, problem, rounds, seed, reward_range).sum()))
     return counts
 
@@ -75,15 +77,26 @@ def run(rounds: int = 800, seeds: int = 5) -> None:
             counts = [wrong_choices(name, problem, limits, rounds, seeds) for limits in RANGES]
             columns = [f"{np.mean(each):.1f} ± {np.std(each, ddof=1) / np.sqrt(seeds):.1f}" for each in counts]
             print(f"| {problem.name} | {name} | {' | '.join(columns)} |", flush=True)
-    print("\n### Regret with the origin at the low end and in the middle of (0, 1)\n")
-    print("| learner | constant feature | low end | middle |\n|---|---|---|---|")
+    print_origins(rounds, seeds)
+
+
+def print_origins(rounds: int, seeds: int) -> None:
+    """Print regret and wrong choices of linear learners with the origin at the low end and in the middle of (0, 1)."""
+    print("\n### Origin at the low end and in the middle\n")
+    print("| learner | what | low end | middle |\n|---|---|---|---|")
     for name, make in LINEAR.items():
         for constant in (False, True):
             pair = [
                 [regret_from(origin, make, seed, constant=constant) for seed in range(seeds)] for origin in (0.0, 0.5)
             ]
             low, middle = (mean_with_error(np.array(each)) for each in pair)
-            print(f"| {name} | {'yes' if constant else 'no'} | {low} | {middle} |", flush=True)
+            print(f"| {name} | regret, {'with' if constant else 'without'} a constant | {low} | {middle} |", flush=True)
+    for problem in problems().values():
+        for name in ("OFUL", "Thompson sampling"):
+            told = ((origin, origin + 1.0) for origin in (0.0, 0.5))
+            counts = [wrong_choices(name, problem, RANGES[0], rounds, seeds, stated=stated) for stated in told]
+            low, middle = (mean_with_error(np.array(each)) for each in counts)
+            print(f"| {name} | wrong choices, {problem.name} | {low} | {middle} |", flush=True)
 
 
 if __name__ == "__main__":

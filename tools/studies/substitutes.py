@@ -1,4 +1,4 @@
-"""Statements and propensities when learners fail: `python -m tools.studies.substitutes [intervals] [weights]`.
+"""Statements and propensities when learners fail: `python -m tools.studies.live_portfolio intervals mean_weights`.
 
 Intervals: worlds in which a visitor has x = 0 with probability .3, every action pays x, and the optimum is .7, so that
 no learner has any regret. What happens at x = 0 differs:
@@ -18,9 +18,7 @@ has no `pmf`: where it can be drawn, the propensity must be unknown, and `health
 
 from __future__ import annotations
 
-import logging
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import isnan, sqrt
 from typing import Any, NamedTuple
 
@@ -47,10 +45,10 @@ from equipoise.selectors import (
     RegretBalancing,
     Uniform,
 )
+from tools.studies.late_rewards import Figures
 
 RARE, OPTIMUM, ROUNDS, CHECK_EVERY = 0.3, 0.7, 2_000, 20
 FALSE_ALARM = 1e-3
-Figures = Iterator[tuple[str, object, bool]]  # what was measured, its value, whether the promise holds
 
 CERTIFYING: dict[str, Callable[[], Any]] = {
     "RealizedBalancing": lambda: RealizedBalancing(2),
@@ -171,7 +169,7 @@ def _selectors() -> dict[str, Callable[[list[Any]], Any]]:
 
 SELECTORS = _selectors()
 K, D = 4, 3
-FLOOR = 0.2
+FLOOR, MIN_KNOWN = 0.2, 100  # with fewer known propensities the standard error is not known either
 LEARNERS: dict[str, Callable[[int], Any]] = {
     "SquareCB": lambda seed: SquareCB(D, seed=seed, action_bound=2.0),
     "LinearThompson": lambda seed: LinearThompson(D, seed=seed, action_bound=2.0),
@@ -222,9 +220,8 @@ def weights(kind: str, selector: str, seed: int, rounds: int, floor: float = FLO
     for t in range(rounds):
         if t == rounds // 2:
             try:
-                portfolio.add_learner(
-                    LEARNERS[kind](seed + 2), bound=Power(1.0) if "bounds" in portfolio.selector.needs else None
-                )
+                bound = Power(1.0) if "bounds" in portfolio.selector.needs else None
+                portfolio.add_learner(LEARNERS[kind](seed + 2), bound=bound)
             except InvalidArgument:
                 pass  # the selector takes no more learners
         features, mask = rng.random((K, D)), rng.random(K) < 0.8
@@ -240,7 +237,7 @@ def weights(kind: str, selector: str, seed: int, rounds: int, floor: float = FLO
             found.append(1.0 / mask.sum() / chance)
         portfolio.learn(decision, float(rng.random() < features[decision.action, 0]))
     reasons = tuple(portfolio.health()["unknown_propensities"])
-    if len(found) < 2:
+    if len(found) < MIN_KNOWN:
         return Weights(1.0, 0.0, unknown / rounds, reasons)
     return Weights(float(np.mean(found)), float(np.std(found)) / sqrt(len(found)), unknown / rounds, reasons)
 
@@ -259,21 +256,3 @@ def mean_weights(rounds: int = 10_000) -> Figures:
         got = weights(kind, "CounterfactualBalancing", 0, rounds, floor=0.0, by_q=True)
         about = f"{got.mean:.4f} +- {got.error:.4f}"
         yield f"{kind}, CounterfactualBalancing: mean weight by q (control, must fail)", about, not got.holds
-
-
-PARTS: dict[str, Callable[[], Figures]] = {"intervals": intervals, "weights": mean_weights}
-
-
-def main(parts: list[str]) -> int:
-    """Run the parts and print their figures; return 1 if a promise is broken."""
-    logging.getLogger("equipoise").setLevel(logging.ERROR)
-    broken = 0
-    for part in parts or PARTS:
-        for what, value, holds in PARTS[part]():
-            print(f"{'' if holds else 'BROKEN '}{what}: {value}", flush=True)
-            broken += not holds
-    return int(broken > 0)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))

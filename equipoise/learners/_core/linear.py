@@ -5,8 +5,8 @@ subtracts that end from the reward, and every statement adds it to the estimate.
 learned like rewards in (0, 120). A ridge penalty pulls estimates toward 0, and without the shift the first rounds would
 go into learning the 100. The analysis does not change, as the shift is a known constant. The low end and not the middle
 of the range is the origin because rewards in (0, 1) are then linear as they are, as in the papers. With the middle as
-origin the model of features without a constant would be false, which costs far more regret than the middle
-saves anywhere else (measured in docs/guide/rewards.md).
+origin the model of features without a constant would be false, and being wrong costs far more regret than the middle
+saves where there is a constant (measured in docs/guide/rewards.md). For the exception of a ball of actions see `oful`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from equipoise.features.offers import as_matrix, as_offers, check_entries
 from equipoise.kernels.marks import kernel
 from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT, check_choice
 from equipoise.learners._core.linear_class import LinearClass
-from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, update_offered
+from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, update, update_offered
 from equipoise.settings import configurable, optional, setting
 from equipoise.settings.checks import count, positive, probability
 from equipoise.types import Action, Array, Context
@@ -146,7 +146,11 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
             super().learn(context, action, reward, weight)
             return
         row, number = self.check_row(context, action), self.check_reward(reward, weight)
-        self.kernels.learn(self.params, self.memory, row[np.newaxis], 0, number, float(weight))
+        update(self.memory, row, number - self.origin(context), float(weight))
+
+    def origin(self, context: Context) -> float:
+        """The reward from which rewards count; kernels know it as the low end of the range."""
+        return self.reward_range[0]
 
     def check_row(self, context: Context, action: Action) -> Array:
         """Return the features of an offered action. Only its own row is checked, as `decide` has checked the others."""
