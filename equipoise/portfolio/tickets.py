@@ -144,7 +144,6 @@ class Ticket:
             "action": None if callable(self.action) else self.action,  # a policy: learners learn from the outcome
             "time": self.time,
             "probabilities": (self.action_probability, self.propensity),
-            "given_proposals": self.given_proposals,
             "learners_to_update": self.learners_to_update,
             "others": sorted(self.others.items()),
             "regret": self.regret,
@@ -154,6 +153,7 @@ class Ticket:
             "reward": self.reward,
             "rewards": dict(self.rewards),
             "updated": sorted(self.updated),
+            **({} if isnan(self.given_proposals) else {"given_proposals": self.given_proposals}),
         }
 
     @classmethod

@@ -55,8 +55,8 @@ def test_logs_of_public_data_have_right_propensities() -> None:
 
 
 def test_a_plain_class_costs_a_pool_that_shares_data_little() -> None:
-    """Two seeds, so the limit is 1.3 in place of the 1.15 of the full study. Control: without sharing, the same pool has
-    more than three times the regret of the five alone."""
+    """Two seeds, so the limit is 1.3 in place of the 1.15 of the full study. Control: without sharing, the same pool
+    has more than three times the regret of the five alone."""
     wine, seeds, rounds = problems()["wine"], (900, 901), 1_000
     alone = sum(mixed_pools.regret(wine, "", seed, rounds) for seed in seeds)
     added = sum(mixed_pools.regret(wine, "always action 0", seed, rounds) for seed in seeds)

@@ -50,9 +50,7 @@ class PlainRidge:
     """A plain class that learns from its own plays."""
 
     def __init__(self, dim: int) -> None:
-        self.moments: Array = np.eye(dim) / 10
-        self.products: Array = np.zeros(dim)
-        self.theta: Array = np.zeros(dim)
+        self.moments, self.products, self.theta = np.eye(dim) / 10, np.zeros(dim), np.zeros(dim)
 
     def decide(self, context: Context, rng: np.random.Generator) -> int:
         if rng.random() < 0.05:
@@ -63,7 +61,7 @@ class PlainRidge:
         features = context[action]
         self.moments += np.outer(features, features)
         self.products += reward * features
-        self.theta = np.linalg.solve(self.moments, self.products)
+        self.theta[:] = np.linalg.solve(self.moments, self.products)
 
 
 class Neighbors:
