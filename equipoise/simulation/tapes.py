@@ -124,7 +124,7 @@ def run_on_tapes(tapes: Tapes, selector: Part, *, on_elimination: OnElimination 
     return run.curves, seconds
 
 
-def why_not_tapes(problem: Part, selector: Part, share_data: bool) -> str | None:
+def why_not_tapes(problem: Part, selector: Part, share_data: bool | None) -> str | None:
     """Why a run from tapes would not have the distribution of a joint run; None if it would."""
     if share_data:
         return "learners share data, so the plays of a learner depend on those of others"

@@ -185,7 +185,7 @@ def _run(task: Task, seed: int) -> Row:
         learner = contender.learner_for(setup, task.rounds)
         return _result(task, label, seed, *run_alone(setup.problem, learner, marks, seed))
     selector = contender.selector_for(setup, task.rounds, task.shared)
-    shares = task.shared and contender.build_shared is None  # otherwise the selector decides who learns
+    shares = (task.shared and contender.build_shared is None) or None  # otherwise the selector decides who learns
     if setup.delays is None:
         run = run_jointly(setup.problem, setup.learners, selector, marks, seed, share_data=shares)
     else:
