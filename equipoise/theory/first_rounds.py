@@ -83,8 +83,8 @@ def balanced_regret(
     """Upper bound on the regret if one learner has regret at most d sqrt(n) after n plays, for all n: corollary A.
 
     Rewards lie in [0, 1], contexts are random, there are no candidate bounds, and all learners can be chosen in all
-    rounds: none joins, is suspended or removed. Other settings are the default ones. Raises an error if d + b > c, for then a
-    may exceed c at some number of plays, and corollary A does not apply.
+    rounds: none joins, is suspended or removed. Other settings are the default ones. Raises an error if d + b > c, for
+    then a may exceed c at some number of plays, and corollary A does not apply.
 
     >>> round(balanced_regret(100_000, 5, 1.0) / 100_000, 2)
     0.58

@@ -3,10 +3,11 @@
 Each docstring names the theorem by its label in the paper's source and states its assumptions; arguments that violate
 an assumption raise an error. `docs/theory.md` lists all of them with their checks.
 
-R_i is the admissible bound of learner i, n_i its plays, D the radius of a sum (`equipoise.confidence`), D_1 =
-max over n <= T of D(n)/sqrt(n) is called `per_root`, w the width of the expected rewards, B the number of misspecified
-learners out of M; * is any learner that satisfies its bound. The default radius has D(n)/sqrt(n) fall between some
-hundred and some thousand plays, so closed forms take sqrt(T) D_1, `rooted_radius`, where the paper has D(T). All statements hold with probability 1 - delta simultaneously for all T.
+R_i is the admissible bound of learner i, n_i its plays, D the radius of a sum (`equipoise.confidence`), w the width of
+the expected rewards, B the number of misspecified learners out of M; * is any learner that satisfies its bound. D_1,
+the largest D(n)/sqrt(n) over n <= T, is called `per_root`. Where the paper has D(T), closed forms take sqrt(T) D_1, as
+D(n)/sqrt(n) of the default radius falls between some hundred and some thousand plays: `rooted_radius`. All statements
+hold with probability 1 - delta simultaneously for all T.
 A learner has the gap Delta and the exponent alpha if its regret over n plays is at least Delta n^alpha, at every n.
 With alpha above 1/2 and above the exponent of its bound the test must fire; N_i is the largest number of plays at which
 learner i can pass it.
@@ -49,8 +50,8 @@ class Terms(TypedDict):
 def rooted_radius(radius: Radius, rounds: int) -> float:
     """sqrt(T) D_1, the largest D(n) sqrt(T/n) over n <= T.
 
-    D(n)/sqrt(n) grows with n, but for the mixture radius: that grows where the stitched boundary is the smaller one, then
-    falls, and grows again from some thousand plays on. So its maximum is at T or where the two boundaries cross.
+    D(n)/sqrt(n) grows with n, but for the mixture radius: that grows where the stitched boundary is the smaller one,
+    then falls, and grows again from some thousand plays on. So its maximum is at T or where the two boundaries cross.
 
     >>> from equipoise.confidence import make_radius
     >>> radius = make_radius("mixture", n_learners=5, delta=0.05, width=1.0, noise=None, contexts="random", scale=1.0)

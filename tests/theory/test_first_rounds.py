@@ -21,7 +21,7 @@ DELTA = 0.05
 
 
 def growth(alpha: float, rounds: int) -> Array:
-    """D(n)/sqrt(n) of the mixture radius for n = 1, ..., T, written out: v = 1/2, both boundaries with half of alpha."""
+    """D(n)/sqrt(n) of the mixture radius for n = 1, ..., T, written out: v = 1/2, half of alpha for each boundary."""
     n = np.arange(1, rounds + 1, dtype=float)
     logs = 2 * log(1 / alpha)
     prior = 5_400 / (logs + log(1 + logs))
@@ -106,7 +106,7 @@ def test_corollary_a_takes_coefficients_with_a_at_most_c_at_all_plays(rounds: in
 
 def test_the_counterfactual_theorem_takes_regret_up_to_1_04_roots() -> None:
     slack = CounterfactualBalancing(5).slack
-    with pytest.raises(InvalidArgument, match="must be at most 1.04 for 10 learners and 485661 rounds"):
+    with pytest.raises(InvalidArgument, match=r"must be at most 1\.04 for 10 learners and 485661 rounds"):
         balanced_regret(485_661, 10, 1.05, slack=slack, margin=200.0)
 
 
