@@ -2,6 +2,7 @@
 that breaks it."""
 
 from math import log, sqrt
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,6 +109,46 @@ def test_the_counterfactual_theorem_takes_regret_up_to_1_04_roots() -> None:
     slack = CounterfactualBalancing(5).slack
     with pytest.raises(InvalidArgument, match=r"must be at most 1\.04 for 10 learners and 485661 rounds"):
         balanced_regret(485_661, 10, 1.05, slack=slack, margin=200.0)
+
+
+def regret_of_a_pair(rounds: int, *, removed: bool) -> float:
+    """Learner 0 always loses 0.95, learner 1 nothing."""
+    selector = RealizedBalancing(2)
+    if removed:
+        selector.remove_learner(1)
+    plays = 0
+    for _ in range(rounds):
+        choice = selector.choose()
+        plays += choice.learner == 0
+        selector.credit(choice, 0.05 if choice.learner == 0 else 1.0)
+    return 0.95 * plays
+
+
+def test_corollary_a_needs_an_unchanged_pool() -> None:
+    """It is below w T for two learners from some 8,000 rounds on. If the learner whose regret it presumes is removed, it
+    says nothing of the rounds without it, and here it would be false."""
+    rounds = 12_000
+    bound = balanced_regret(rounds, 2, 1.0)
+    assert bound < 0.9 * rounds
+    assert regret_of_a_pair(rounds, removed=False) < 0.05 * bound
+    assert regret_of_a_pair(rounds, removed=True) > bound
+
+
+def test_corollary_b_starts_where_its_page_says() -> None:
+    """M = 5 and d = 1, with coins (u = w) and with quiet rewards (u = w/5)."""
+    page = (Path(__file__).parents[2] / "docs" / "realized-balancing.md").read_text(encoding="utf-8")
+    radius = RealizedBalancing(5).confidence.radius
+
+    def corollary_b(rounds: int, unit: float) -> float:
+        b = rooted_radius(radius, rounds) / sqrt(rounds)
+        a = 1.0 + b
+        m, others = max(1.0, a / (0.25 * unit)), 4
+        first = others * (1 + 8 * max(0.25, a) * sqrt(rounds))
+        return sqrt(rounds) + first + ((a + b) * 8 * m + 4.5 + b) * sqrt(others * rounds)
+
+    coins, quiet = (first_rounds.first_rounds(lambda t, u=unit: corollary_b(t, u)) for unit in (1.0, 0.2))  # type: ignore[misc]
+    assert coins is not None and quiet is not None
+    assert f"T = {coins / 1e6:.1f} · 10⁶ if rewards are coins and {quiet / 1e8:.1f} · 10⁸" in " ".join(page.split())
 
 
 def excess(d_min: float, *, doubling: bool) -> float:
