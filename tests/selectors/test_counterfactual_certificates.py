@@ -99,8 +99,9 @@ def windows_of_fixed_rules(n_runs: int, rounds: int, *, world: str = "one law") 
 
     Rule 0 always plays action 0, rule 1 action 1. A context is a fair coin x and rewards are 1{action = x}, so that the
     expected difference of the rules is 0 given the past, and 1 or -1 given the context. The probabilities depend on
-    the past. Windows are all rounds and the second half. In the world "peeking" the less probable rule is drawn more often where x = 0, in "drift" x
-    is 0 with probability 0.8 first and 0.2 later, and in "learning" rule 1 plays action 1 - x first and x later.
+    the past. Windows are all rounds and the second half. In the world "peeking" the less probable rule is drawn more
+    often where x = 0, in "drift" x is 0 with probability 0.8 first and 0.2 later, and in "learning" rule 1 plays action
+    1 - x first and x later.
     """
     rng, alpha = np.random.default_rng([7, len(world)]), 0.1 / 4  # two signs, two windows
     gain, squares = np.zeros((2, n_runs)), np.zeros((2, n_runs))  # by window
@@ -133,9 +134,9 @@ def windows_of_fixed_rules(n_runs: int, rounds: int, *, world: str = "one law") 
 
 @pytest.mark.slow
 def test_lemma_2_given_the_past_refutes_one_law_of_fixed_rules_and_nothing_else() -> None:
-    """delta = 0.1 for both signs and both windows: under one law more than 140 of 1,000 runs would stray with probability
-    below 1e-4. Controls: with a draw that sees the context most runs stray. Under drift, and where a rule learns (so that
-    one law is not refuted although two windows certify opposite signs), most runs have both signs."""
+    """delta = 0.1 for both signs and both windows: under one law more than 140 of 1,000 runs would stray with
+    probability below 1e-4. Controls: with a draw that sees the context most runs stray. Under drift, and where a rule
+    learns (so that one law is not refuted although two windows certify opposite signs), most runs have both signs."""
     strayed, both = windows_of_fixed_rules(1_000, 600)
     assert strayed <= 140 and both <= 140
     assert windows_of_fixed_rules(100, 2_000, world="peeking")[0] > 90

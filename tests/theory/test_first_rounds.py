@@ -125,8 +125,8 @@ def regret_of_a_pair(rounds: int, *, removed: bool) -> float:
 
 
 def test_corollary_a_needs_an_unchanged_pool() -> None:
-    """It is below w T for two learners from some 8,000 rounds on. If the learner whose regret it presumes is removed, it
-    says nothing of the rounds without it, and here it would be false."""
+    """It is below w T for two learners from some 8,000 rounds on. If the learner whose regret it presumes is removed,
+    it says nothing of the rounds without it, and here it would be false."""
     rounds = 12_000
     bound = balanced_regret(rounds, 2, 1.0)
     assert bound < 0.9 * rounds

@@ -4,8 +4,9 @@
 
 A portfolio of a linear model of scikit-learn, trees of LightGBM, Vowpal Wabbit and OFUL decides every round, and each
 of the learners plays the same rounds alone. The ratio is the regret of the portfolio over that of the best learner
-alone, against the label; reward lost is their difference in percent of what that learner earns. With --own-data learners do not learn from rounds of others, which changes the default. In mid
-run the portfolio is saved and loaded, and both must go on to the last bit.
+alone, against the label; reward lost is their difference in percent of what that learner earns. With --own-data
+learners do not learn from rounds of others, which changes the default. In mid run the portfolio is saved and loaded,
+and both must go on to the last bit.
 """
 
 from __future__ import annotations
