@@ -138,7 +138,7 @@ def made_up_suite() -> Outcome:
     numbers, names, labels = np.random.default_rng(3), [*INSTANCES][::6], [*CONTENDERS][::5]
     learners = {name: 20.0 * numbers.uniform(1, 3, (2, 3)) for name in names}
     selectors = {label: {name: 40.0 * numbers.uniform(1, 30, 2) for name in names} for label in labels}
-    scores = with_references(Scores(learners, selectors, dict.fromkeys(names, 25.0)), learners)
+    scores = with_references(Scores(learners, learners, selectors, dict.fromkeys(names, 25.0)), learners)
     about = dict.fromkeys(names, 100), range(2), dict.fromkeys(names, ("a", "b", "c")), learners
     return Outcome(tuple(names), *about, dict.fromkeys(TABLES, scores), {})
 

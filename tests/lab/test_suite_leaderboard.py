@@ -77,9 +77,9 @@ def test_no_floor_makes_a_small_ratio() -> None:
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(0.01234, "1.2 %"), (-0.0004, "−0.040 %"), (0.3, "30 %"), (-1e-9, "0.000 %"), (None, "–"), (nan, "–")],
+    [(0.01234, "1.2 %"), (-0.0004, "−0.04 %"), (0.3, "30 %"), (-1e-9, "0.00 %"), (None, "–"), (nan, "–")],
 )
-def test_a_small_share_has_two_digits(share: float | None, text: str) -> None:
+def test_a_small_share_has_at_most_two_places(share: float | None, text: str) -> None:
     assert small_percent(share) == text
 
 

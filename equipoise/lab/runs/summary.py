@@ -80,15 +80,15 @@ def facts(summary: Mapping[str, Plain], instance: str = "") -> str:
 
 
 def small_percent(share: float | None) -> str:
-    """A small share in percent, with two digits; a dash if it is not known.
+    """Return a small share in percent; a dash if it is not known.
 
     >>> small_percent(0.01234), small_percent(-0.0004), small_percent(0.3), small_percent(None)
-    ('1.2 %', '−0.040 %', '30 %', '–')
+    ('1.2 %', '−0.04 %', '30 %', '–')
     """
     if share is None or isnan(share):
         return "–"
     value = abs(100 * share)
-    places = 0 if value >= 10 else 1 if value >= 1 else 2 if value >= 0.1 else 3
+    places = 0 if value >= 10 else 1 if value >= 1 else 2
     return f"{'−' if share < 0 and round(value, places) else ''}{value:.{places}f} %"
 
 

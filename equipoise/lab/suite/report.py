@@ -148,8 +148,7 @@ def explanations(outcome: Outcome) -> list[str]:
         "the instances that both are compatible with. Worst instance is the highest ratio, worst seed the highest "
         "ratio in a single seed. Violations are runs in which a certificate was below the true regret at a recorded "
         "round, of the runs of selectors that give one; certificates with candidate bounds assume that one of them "
-        "holds, and "
-        "the scaled ones are not proven. Seconds are single-thread time of all runs, compilation excluded.",
+        "holds, and the scaled ones are not proven.",
         f"All selectors have failure probability δ = {DELTA:g} where they take one and are given the range of the "
         "rewards, the noise where it is not bounded, and whether contexts change. Constants are the published ones, "
         "the same on all instances. Proved: of what a regret bound is proved for the method as it runs here, with "

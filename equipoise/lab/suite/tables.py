@@ -43,11 +43,10 @@ LEADERS = (
     "to leader",
     "largest excess",
     "reward lost",
-    "largest",
+    "most lost",
     "worst instance",
     "worst seed",
     "violations",
-    "seconds",
 )
 
 
@@ -107,7 +106,6 @@ def _leader(outcome: Outcome, table: str, place: Place, n_all: int) -> list[str]
         where(place.worst_ratio),
         where(place.worst_seed),
         f"{sum(row['violated'] for row in certified)} of {len(certified)}" if certified else "",
-        f"{sum(row['seconds'] for row in rows):.1f}" if rows else "",
     ]
 
 
