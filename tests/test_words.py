@@ -161,7 +161,7 @@ DRAWINGS: dict[str, tuple[Callable[[Path], Figure | bytes], str]] = {
         lambda folder: regret_figure(finished_run(folder, instances=("calm", "wild"))),
         "Unknown to the learners",
     ),
-    "suite": (lambda _: suite_figure(made_up_suite()), "Price of selection"),
+    "suite": (lambda _: suite_figure(made_up_suite()), "Regret over that of the best learner alone"),
     "growth": (lambda _: growth.picture(made_up_growth()), "fitted exponent"),
     "audit": (lambda _: report.picture(made_up_audit()), "Share of runs that violate the claim"),
     "benchmarks": (
