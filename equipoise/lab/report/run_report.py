@@ -201,7 +201,7 @@ def _regret(row: Row) -> str:
 def cost_cells(row: Row) -> tuple[str, str, str]:
     """Ratio, excess and reward lost of a selector, as text."""
     ratio = kit.MISSING if row["ratio_mean"] is None else kit.with_error(row["ratio_mean"], row["ratio_se"])
-    excess = kit.MISSING if row["excess"] is None else kit.number(row["excess"])
+    excess = kit.MISSING if row["excess"] is None else kit.number(row["excess"]).replace("-", "−")
     return ratio, excess, small_percent(row["reward_lost"])
 
 

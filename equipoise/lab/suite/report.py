@@ -122,7 +122,10 @@ def describe_table(outcome: Outcome, name: str) -> str:
     if not CONTENDERS[ranked[0].label].proof and proved:
         text += f" Lowest ratio with a proved bound: {proved[0].label}, {number(proved[0].ratio.value)}."
     worst = min(ranked, key=lambda place: place.worst_seed.value)
-    return f"{text} Lowest ratio in its worst seed: {tables.where(worst.worst_seed)}, {worst.label}."
+    return (
+        f"{text} Lowest ratio in its worst seed: {worst.label}, {number(worst.worst_seed.value)} "
+        f"({worst.worst_seed.instance})."
+    )
 
 
 def _headline(place: Place) -> str:
@@ -130,8 +133,9 @@ def _headline(place: Place) -> str:
     return (
         f"{place.label} has the lowest regret: {number(place.ratio.value)} times that of the best learner alone "
         f"(geometric mean; 95 %: {tables.span(place.ratio)}), at most {number(place.worst_excess.value)} w √T more "
-        f"({place.worst_excess.instance}). It loses {small_percent(place.reward_lost)} of the best learner's reward on "
-        f"average, {small_percent(place.worst_reward_lost.value)} at most ({place.worst_reward_lost.instance})"
+        f"({place.worst_excess.instance}). It {'loses' if place.reward_lost >= 0 else 'gains'} "
+        f"{small_percent(abs(place.reward_lost))} of the best learner's reward on average and loses "
+        f"{small_percent(place.worst_reward_lost.value)} at most ({place.worst_reward_lost.instance})"
     )
 
 

@@ -33,19 +33,19 @@ FACTOR = 1.25  # by which another selector's strict ratio must be lower to be li
 
 LEADERS = (
     "selector",
-    "proved",
-    "below trivial from T",
     "best alone",
     "regret",
     "ratio",
     "95 %",
     "strict",
-    "to leader",
     "largest excess",
     "reward lost",
     "most lost",
     "worst instance",
     "worst seed",
+    "to leader",
+    "proved",
+    "below trivial from T",
     "violations",
 )
 
@@ -83,7 +83,7 @@ def leaders(outcome: Outcome, table: str) -> Table:
     """The leaderboard with all its columns."""
     n_all = len(ranked_scores(outcome, table).learners)
     rows = [_leader(outcome, table, place, n_all) for place in places(outcome, table)]
-    return Table(LEADERS, rows, left=(0, 1, 9, 11, 12, 13))
+    return Table(LEADERS, rows, left=(0, 6, 8, 9, 10, 12))
 
 
 def _leader(outcome: Outcome, table: str, place: Place, n_all: int) -> list[str]:
@@ -92,19 +92,19 @@ def _leader(outcome: Outcome, table: str, place: Place, n_all: int) -> list[str]
     name = place.label if place.n_instances == n_all else f"{place.label} ({place.n_instances} of {n_all})"
     return [
         name,
-        proof_mark(place.label),
-        informative_from(place.label),
         number(place.best),
         number(place.regret),
         number(place.ratio.value),
         span(place.ratio),
         number(place.strict),
-        number(place.to_leader.value),
         where(place.worst_excess),
         small_percent(place.reward_lost),
         where(place.worst_reward_lost, small_percent),
         where(place.worst_ratio),
         where(place.worst_seed),
+        number(place.to_leader.value),
+        proof_mark(place.label),
+        informative_from(place.label),
         f"{sum(row['violated'] for row in certified)} of {len(certified)}" if certified else "",
     ]
 
@@ -206,7 +206,7 @@ def by_instance(outcome: Outcome, table: str) -> Table:
 
 def _lost(scores: Scores, label: str, name: str) -> list[str]:
     own = cost(scores, label, name)
-    ratios = [factor(own.ratio), number(own.excess), small_percent(own.reward_lost)]
+    ratios = [factor(own.ratio), number(own.excess).replace("-", "−"), small_percent(own.reward_lost)]
     return [number(own.best), number(own.regret), *ratios, factor(worst_seed_ratio(scores, label, name))]
 
 
