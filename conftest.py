@@ -1,5 +1,6 @@
 """Settings of tests and documented examples."""
 
+import gc
 import os
 import sys
 from collections.abc import Generator
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import tests  # noqa: F401  # pins the kernels of OpenBLAS, before anything imports NumPy
 
 # All test processes, of this run and the next, find each other's compiled drivers here.
 os.environ.setdefault("EQUIPOISE_CACHE", str(Path(__file__).resolve().parent / "build" / "drivers"))
@@ -20,6 +23,12 @@ def run_examples_in_a_folder_of_their_own(request: pytest.FixtureRequest) -> Non
     """Documented examples may write files, but not into the repository."""
     if isinstance(request.node, pytest.DoctestItem):
         request.getfixturevalue("monkeypatch").chdir(request.getfixturevalue("tmp_path"))
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests live as long as the process: the garbage collector need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -21,7 +21,7 @@ from equipoise.bounds import BOUNDS, Bound, from_json
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName, UnknownSetting, UnreadableFile
 from equipoise.features.maps import map_from_plain
 from equipoise.learner import find
-from equipoise.portfolio import Portfolio
+from equipoise.portfolio import Portfolio, old_forms
 from equipoise.portfolio.settings import PortfolioSettings, file_keys
 from equipoise.selector import Updates
 from equipoise.settings.checks import text
@@ -45,10 +45,6 @@ class PortfolioConfig:
     learner_tables: tuple[Config, ...]
 
     @property
-    def n_learners(self) -> int:
-        return len(self.learner_tables)
-
-    @property
     def reward_range(self) -> tuple[float, float] | None:
         return self.settings.reward_range
 
@@ -61,13 +57,10 @@ class PortfolioConfig:
         tables = enumerate(self.learner_tables, start=1)
         return [make_learner(f"learner {i}", table, self.reward_range) for i, table in tables]
 
-    def portfolio(self, which: Sequence[int] | None = None) -> Portfolio:
-        """A new portfolio, of the learners with these indices only if `which` is given."""
-        indices = range(self.n_learners) if which is None else which
-        all_learners = self.learners()
-        learners = [all_learners[i] for i in indices]
-        tables = [self.learner_tables[i] for i in indices]
-        selector, follows = _make_selector(self.selector, tables, learners, self.settings)
+    def portfolio(self) -> Portfolio:
+        """A new portfolio."""
+        learners = self.learners()
+        selector, follows = _make_selector(self.selector, self.learner_tables, learners, self.settings)
         return Portfolio.with_settings(learners, selector, self.settings, selector_follows=follows)
 
     def learner(self, table: Mapping[str, Any]) -> tuple[Any, Bound | None]:
@@ -133,7 +126,7 @@ def parse(content: Mapping[str, Any]) -> PortfolioConfig:
 
 def _settings(content: Mapping[str, Any]) -> PortfolioSettings:
     """Return the settings of the portfolio that a file gives; unknown keys are errors."""
-    paths = file_keys()
+    content, paths = old_forms.settings(content), file_keys()
     grouped = {path[0] for path in paths.values() if len(path) > 1}
     plain = [path[0] for path in paths.values() if len(path) == 1]
     _check_keys("key", content, ("version", "name", *plain, *sorted(grouped), *TABLES))

@@ -23,7 +23,6 @@ from equipoise.learner import (
     C,
     MinimalLearner,
     ModelClass,
-    Proposal,
     declared_words,
     find,
     fits,
@@ -40,27 +39,24 @@ NEEDS = frozenset({"bounds", "actions", "lower", "weight", "nested"})
 
 
 class Choice(NamedTuple):
-    """The learner that plays a round, and the key under which its reward is credited.
+    """The learner that a round is drawn for, and the key under which its reward is credited.
 
     Parameters
     ----------
     learner
-        Index of the learner.
+        Index of the learner. A substitute may act for it; the reward is still credited to this learner.
     play
         Number of this play among the learner's plays, from 1.
     probability
         Probability with which the learner was chosen.
     greedy
         Whether the learner's greedy action is played instead of its proposal.
-    evidence
-        False if the round may not count as evidence, because the context had a part in who plays it.
     """
 
     learner: int
     play: int
     probability: float
     greedy: bool = False
-    evidence: bool = True
 
 
 class Selector(Protocol):
@@ -69,9 +65,9 @@ class Selector(Protocol):
     These members are required, except that `config`, `state`, `restore` and `from_config` are needed only for saving,
     and that `choose` and `replay` need `available` only if a portfolio ever leaves a learner out of a choice.
     Everything further is a capability, which `capabilities` finds by the members of its Protocol: `ChecksCredit`,
-    `KnowsChances`, `Configures`, `CountsUnplayed`, `ChangesPool`, `AdmitsLearners`, `ChecksLearners`, `Reconfigures`,
-    `ReportsPending`, `Compares`, `Updates`, `KnowsPropensity`, `ExplainsDrift`, `ComparesPairs`, `Restarts`,
-    `Provable`. Other attributes may have any name. Optional attributes:
+    `KnowsChances`, `KnowsOdds`, `KnowsPropensity`, `Configures`, `CountsUnplayed`, `ChangesPool`, `AdmitsLearners`,
+    `ChecksLearners`, `Reconfigures`, `ReportsPending`, `Compares`, `Updates`, `ExplainsDrift`, `ComparesPairs`,
+    `Restarts`, `Provable`. Other attributes may have any name. Optional attributes:
     - `name`: the name shown in tables and figures; by default the class name.
     - `explanation`: how it chooses, in one sentence; used by `Portfolio.explain`.
     - `traits`: its properties, a `SelectorTraits`; by default the defaults of that class.
@@ -89,7 +85,7 @@ class Selector(Protocol):
 
     @property
     def choose(self) -> Callable[..., Choice]:
-        """`choose(rng=None, available=None)`: choose the learner that plays this round; opens a play.
+        """`choose(rng=None, available=None)`: draw the learner of this round; opens a play.
 
         The choice does not see the context. Only `available` learners are chosen; if none of them is active,
         `NoLearnerAvailable` is raised and nothing changes. Which ones are available may depend on the past, not on the
@@ -100,11 +96,13 @@ class Selector(Protocol):
     def replay(self) -> Callable[..., None]:
         """`replay(choice, available=None)`: open a given play without random numbers, to rebuild it from a log."""
 
-    def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
-        """Receive the proposal of the chosen learner or, with need "actions", of every active learner.
+    @property
+    def observe(self) -> Callable[..., None]:
+        """`observe(choice, proposals)`: receive the proposal of the drawn learner.
 
-        A `choice` whose `evidence` is False, here or in `replay` or `credit`, is left out of evidence for good: it is
-        counted as a play, and no statement uses it.
+        With need "actions", `proposals` has every learner that could be drawn. A learner that cannot act has the action
+        of its substitute, the lowest reward as lower bound, and the width of the rewards as regret. A selector whose
+        `observe` takes `substitutes` also gets the learner that acts for each of these; None for the fallback.
         """
 
     def credit(self, choice: Choice, reward: float, regret: float | None = None) -> tuple[AnyElimination, ...]:
@@ -239,11 +237,19 @@ class Compares(Protocol):
 class Updates(Protocol):
     """Decides, when a round is decided, which learners learn from it."""
 
-    def learners_updated_by(self, choice: Choice) -> Sequence[int]: ...
+    def learners_updated_by(self, choice: Choice | None) -> Sequence[int]:
+        """Return the learners that learn from a play; with None, from a round that was drawn for no learner."""
+
+
+class KnowsOdds(Protocol):
+    """Knows the probability of each of its experts, in the order of `SelectorTraits.experts`."""
+
+    def odds(self, choice: Choice | None = None, available: Collection[int] | None = None) -> Sequence[float]:
+        """Return the probabilities with which an open play was drawn; with None, those of the next choice."""
 
 
 class KnowsPropensity(Protocol):
-    """Knows the probability of the action of a round, once its proposals are observed."""
+    """Knows the probability of the action of a round given its proposals, once they are observed."""
 
     def propensity(self, choice: Choice) -> float: ...
 
@@ -262,6 +268,12 @@ class ComparesPairs(Protocol):
         """Return the number of rounds in the sums."""
 
     def pair_sums(self) -> PairSums: ...
+
+
+class LeavesOut(Protocol):
+    """Can leave an open play out of evidence for good, as events of earlier releases can say."""
+
+    def leave_out(self, choice: Choice) -> None: ...
 
 
 class Restarts(Protocol):
@@ -288,6 +300,7 @@ class SelectorCapabilities:
     name: str
     explanation: str  # how it chooses, in one sentence; may be empty
     takes_available: bool  # whether choose() and replay() can leave learners out
+    takes_substitutes: bool  # whether observe() wants to know who acts for learners that cannot
     credit: ChecksCredit | None
     chances: KnowsChances | None
     configures: Configures | None
@@ -295,6 +308,7 @@ class SelectorCapabilities:
     admits: AdmitsLearners | None
     pending: ReportsPending | None
     updates: Updates | None
+    odds: KnowsOdds | None
     propensity: KnowsPropensity | None
     drift: ExplainsDrift | None
     pairs: ComparesPairs | None
@@ -308,6 +322,7 @@ def capabilities(selector: object) -> SelectorCapabilities:
         name=part_name(selector),
         explanation=explanation if isinstance(explanation, str) else "",
         takes_available=takes_available(selector),
+        takes_substitutes=_takes(getattr(selector, "observe", None), "substitutes"),
         credit=find(selector, ChecksCredit),
         chances=find(selector, KnowsChances),
         configures=find(selector, Configures),
@@ -315,6 +330,7 @@ def capabilities(selector: object) -> SelectorCapabilities:
         admits=find(selector, AdmitsLearners),
         pending=find(selector, ReportsPending),
         updates=find(selector, Updates),
+        odds=find(selector, KnowsOdds),
         propensity=find(selector, KnowsPropensity),
         drift=find(selector, ExplainsDrift),
         pairs=find(selector, ComparesPairs),
@@ -367,8 +383,11 @@ def _is_index(value: object) -> bool:
 
 def takes_available(selector: object) -> bool:
     """Whether `choose` and `replay` of a selector can leave learners out."""
-    methods = (getattr(selector, "choose", None), getattr(selector, "replay", None))
-    return all(callable(each) and "available" in inspect.signature(each).parameters for each in methods)
+    return all(_takes(getattr(selector, name, None), "available") for name in ("choose", "replay"))
+
+
+def _takes(method: object, parameter: str) -> bool:
+    return callable(method) and parameter in inspect.signature(method).parameters
 
 
 def replay(selector: Selector, choice: Choice, available: Collection[int] | None = None) -> None:

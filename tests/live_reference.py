@@ -1,8 +1,8 @@
 """Algorithm 1 over a pool that changes, with a window of evidence: slow, and nothing but lists.
 
 Builds on `tests.reference` for the bounds. What is written anew is what counts as evidence and with which radius: a
-play counts if the context had no part in who played it and, with a window, if its reward came before the play was
-`window` rounds old; plays count in order, each once all earlier plays of its learner count or never will.
+play counts unless it was left out by a call or, with a window, its reward did not come before the play was `window`
+rounds old; plays count in order, each once all earlier plays of its learner count or never will.
 """
 
 import math

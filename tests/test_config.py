@@ -58,7 +58,7 @@ def write(path: Path, text: str) -> Path:
 def test_learners_with_the_recommended_selector(tmp_path: Path) -> None:
     config = read(write(tmp_path / "portfolio.toml", OFFERS))
     portfolio = config.portfolio()
-    assert (config.name, config.settings.action_names, config.n_learners) == ("offers", ("left", "middle", "right"), 2)
+    assert (config.name, config.settings.action_names) == ("offers", ("left", "middle", "right"))
     assert portfolio.learners == (UCB(3, reward_range=(0, 2)), EpsilonGreedy(3, epsilon=0.1, name="greedy"))
     assert isinstance(portfolio.selector, RealizedBalancing) and portfolio.selector.reward_range == (0.0, 2.0)
     assert (portfolio.settings.seed, portfolio.settings.deadline, portfolio.settings.default_reward) == (5, 100, 0.0)
@@ -71,7 +71,6 @@ def test_bounds_follow_the_learners(tmp_path: Path) -> None:
     assert portfolio.selector == BalancedElimination([Observed(), Power(2.0)], delta=0.1)
     assert portfolio.learners == (OFUL(4), OFUL(8))
     assert portfolio.settings.share_data
-    assert config.portfolio([1]).selector == BalancedElimination([Power(2.0)], delta=0.1)
 
 
 SERVED = """

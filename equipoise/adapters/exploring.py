@@ -1,7 +1,8 @@
 """Exploring: a learner made of a regression of another library and a rule of exploration.
 
-The regression scores every offered action; scores are clipped to the reward range. The exploration turns them into
-probabilities, from which the action is drawn, so propensities are exact.
+The regression scores every offered action, in units of half the reward range. The exploration turns the scores, as
+shares of the reward range clipped to [0, 1], into probabilities, from which the action is drawn, so propensities are
+exact.
 
 `Epsilon`: Sutton and Barto (2018), "Reinforcement learning: an introduction", section 2.4. `Softmax`: section 2.8 of
 the same, with the scores as preferences. `InverseGap`: Foster and Rakhlin (2020), "Beyond UCB: optimal and efficient
@@ -18,7 +19,7 @@ import numpy as np
 from equipoise.adapters._core.outside import MatrixLearner, draw
 from equipoise.adapters.model import Model
 from equipoise.adapters.models import MODELS
-from equipoise.errors import EquipoiseError
+from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.learner import Proposal
 from equipoise.learners.square_cb import inverse_gap_weights
 from equipoise.settings import Configured, configurable, named_part, setting
@@ -29,19 +30,17 @@ from equipoise.types import Action, Array, Config, Context, State
 class Exploration(Configured):
     """How scores become probabilities."""
 
-    def pmf(self, scores: Array, greedy: int, update: int, reward_range: tuple[float, float]) -> Array:
+    def pmf(self, scores: Array, greedy: int, update: int) -> Array:
         """The probability of every action.
 
-        `scores` are the estimated rewards of the offered actions, all within `reward_range`; `greedy` is the action of
-        the highest, and `update` the number of the update that would be learned next, from 1.
+        `scores` are the estimated rewards of the offered actions as shares of the reward range, in [0, 1]; `greedy` is
+        the action of the highest, and `update` the number of the update that would be learned next, from 1.
         """
         raise NotImplementedError  # abstract
 
-    def draw(
-        self, scores: Array, greedy: int, update: int, reward_range: tuple[float, float], number: float
-    ) -> tuple[int, float]:
+    def draw(self, scores: Array, greedy: int, update: int, number: float) -> tuple[int, float]:
         """The action of a uniform number in [0, 1), and its probability; the other arguments are those of `pmf`."""
-        probabilities = self.pmf(scores, greedy, update, reward_range).tolist()
+        probabilities = self.pmf(scores, greedy, update).tolist()
         action = draw(probabilities, greedy, number)
         return action, probabilities[action]
 
@@ -53,20 +52,18 @@ class Epsilon(Exploration):
     Examples
     --------
     >>> import numpy as np
-    >>> Epsilon(0.3).pmf(np.array([0.2, 0.7, 0.1]), greedy=1, update=1, reward_range=(0, 1)).round(3).tolist()
+    >>> Epsilon(0.3).pmf(np.array([0.2, 0.7, 0.1]), greedy=1, update=1).round(3).tolist()
     [0.1, 0.8, 0.1]
     """
 
     epsilon: float = setting("Probability of exploration, in [0, 1].", fraction, default=0.1, kw_only=False)
 
-    def pmf(self, scores: Array, greedy: int, update: int, reward_range: tuple[float, float]) -> Array:
+    def pmf(self, scores: Array, greedy: int, update: int) -> Array:
         probabilities = np.full(len(scores), self.epsilon / len(scores))
         probabilities[greedy] += 1.0 - self.epsilon
         return probabilities
 
-    def draw(
-        self, scores: Array, greedy: int, update: int, reward_range: tuple[float, float], number: float
-    ) -> tuple[int, float]:
+    def draw(self, scores: Array, greedy: int, update: int, number: float) -> tuple[int, float]:
         # As the general one, without arrays: the calls of a round that is this short are what it costs.
         n_actions = len(scores)
         each = self.epsilon / n_actions
@@ -85,15 +82,18 @@ class Softmax(Exploration):
     Examples
     --------
     >>> import numpy as np
-    >>> Softmax(1.0).pmf(np.log([0.2, 0.7, 0.1]), greedy=1, update=1, reward_range=(-9, 0)).round(3).tolist()
-    [0.2, 0.7, 0.1]
+    >>> Softmax(0.5).pmf(np.array([0.0, 0.5, 1.0]), greedy=2, update=1).round(3).tolist()
+    [0.09, 0.245, 0.665]
     """
 
     temperature: float = setting(
-        "Temperature in units of rewards, positive; lower values explore less.", positive, default=0.1, kw_only=False
+        "Temperature as a share of the reward range, positive; lower values explore less.",
+        positive,
+        default=0.1,
+        kw_only=False,
     )
 
-    def pmf(self, scores: Array, greedy: int, update: int, reward_range: tuple[float, float]) -> Array:
+    def pmf(self, scores: Array, greedy: int, update: int) -> Array:
         weights: Array = np.exp((scores - scores[greedy]) / self.temperature)
         weights /= weights.sum()
         return weights
@@ -103,13 +103,13 @@ class Softmax(Exploration):
 class InverseGap(Exploration):
     """Inverse gap weighting: 1 / (K + gamma gap_a) for every action but the greedy one, which has the remainder.
 
-    A gap is that to the greedy action's score, as a share of the reward range, and gamma is `scale` times the number of
-    the update to the power `exponent`.
+    A gap is the difference to the greedy action's score, and gamma is `scale` times the number of the update to the
+    power `exponent`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> InverseGap(5.0).pmf(np.array([0.5, 0.1]), greedy=0, update=4, reward_range=(0, 1)).round(3).tolist()
+    >>> InverseGap(5.0).pmf(np.array([0.5, 0.1]), greedy=0, update=4).round(3).tolist()
     [0.833, 0.167]
     """
 
@@ -118,10 +118,8 @@ class InverseGap(Exploration):
     )
     exponent: float = setting("Growth of gamma with the updates, in [0, 1].", fraction, default=0.5)
 
-    def pmf(self, scores: Array, greedy: int, update: int, reward_range: tuple[float, float]) -> Array:
-        low, high = reward_range
-        rate = self.scale * update**self.exponent / (high - low)
-        return inverse_gap_weights(scores, greedy, rate, low, high)
+    def pmf(self, scores: Array, greedy: int, update: int) -> Array:
+        return inverse_gap_weights(scores, greedy, self.scale * update**self.exponent, 1.0)
 
 
 EXPLORATIONS: dict[str, type[Exploration]] = {cls.__name__: cls for cls in (Epsilon, Softmax, InverseGap)}
@@ -166,7 +164,7 @@ class Exploring(MatrixLearner):
         super()._set_up()
         self._dim = self.model.dim
         self._model = self.model.clone()
-        self._model.open(self.reward_range)
+        self._model.open()
         self._n_updates = 0
 
     def default_name(self) -> str:
@@ -175,18 +173,17 @@ class Exploring(MatrixLearner):
     def pmf(self, context: Context) -> Array:
         """The probability of every offered action; sums to 1."""
         scores, greedy = self._scores(self.check_context(context))
-        return self.exploration.pmf(scores, greedy, self._n_updates + 1, self.reward_range)
+        return self.exploration.pmf(scores, greedy, self._n_updates + 1)
 
     def _propose(self, context: Array, rng: np.random.Generator) -> Proposal:
         scores, greedy = self._scores(context)
-        update, limits = self._n_updates + 1, self.reward_range
-        action, probability = self.exploration.draw(scores, greedy, update, limits, rng.random())
-        return Proposal(action, -inf, nan, probability, greedy, float(scores[action]))
+        action, probability = self.exploration.draw(scores, greedy, self._n_updates + 1, rng.random())
+        low, high = self.reward_range
+        return Proposal(action, -inf, nan, probability, greedy, low + (high - low) * float(scores[action]))
 
     def _scores(self, actions: Array) -> tuple[Array, int]:
-        """The scores of the actions within the reward range, and the action of the highest."""
-        low, high = self.reward_range
-        scores = np.minimum(np.maximum(self._model.scores(actions), low), high)
+        """The scores of the actions as shares of the reward range, and the action of the highest."""
+        scores = np.minimum(np.maximum(0.5 + 0.5 * self._model.scores(actions), 0.0), 1.0)
         greedy = int(scores.argmax())
         if isnan(scores[greedy]):  # argmax finds any nan
             raise EquipoiseError(f"the model of {self.name!r} predicts nan: scale the features or slow it down")
@@ -195,9 +192,12 @@ class Exploring(MatrixLearner):
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an offered action."""
         actions, position = self.check_offered(context, action)
-        number = self.check_reward(reward, weight)
+        share = self.share(self.check_reward(reward, weight))
+        if self._model.bounded and not 0.0 <= share <= 1.0:
+            low, high = self.reward_range
+            raise InvalidArgument(f"reward is {reward!r}, but must lie in [{low}, {high}] for {self._model.describe()}")
         if weight > 0.0:
-            self._model.learn(actions[position], number, float(weight))
+            self._model.learn(actions[position], 2.0 * share - 1.0, float(weight))
             self._n_updates += 1
 
     def _learned(self) -> State:

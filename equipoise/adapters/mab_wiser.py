@@ -5,7 +5,7 @@ decides. Its random generators, of which each of its parts holds a copy, are rep
 a decision, so that deciding changes nothing.
 
 The probability of an action is 1 / m while one of m untried arms is drawn, 1 where the policy is deterministic, and
-unknown (nan) elsewhere.
+unknown (nan) elsewhere. MABWiser is given rewards in [0, 1], the shares of the reward range, as UCB1 assumes.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class MABWiser(OutsideLearner):
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an arm."""
         features, position = self.check_context(context), check_index(action, len(self._arms))
-        update = [self._arms[position]], [self.check_reward(reward, weight)]
+        update = [self._arms[position]], [self.share(self.check_reward(reward, weight))]
         contexts = None if features is None else features[None]
         (self._mab.partial_fit if self._mab._is_initial_fit else self._mab.fit)(*update, contexts)
 

@@ -2,6 +2,9 @@
 
 A model is a description until a learner opens it: the learner makes a copy for itself, so one model can be given to
 several learners, and nothing that a library object has learned before is used.
+
+Rewards and scores of a model have mean zero and half-range 1: the low end of the reward range is -1 and the high end is
+1. Step sizes and penalties of a library then mean the same in any unit of rewards.
 """
 
 from __future__ import annotations
@@ -22,16 +25,21 @@ class Model(Configured):
 
     dim: int = setting(DIM, check_dim)
 
-    def open(self, reward_range: tuple[float, float]) -> None:
+    @property
+    def bounded(self) -> bool:
+        """Whether it can learn only rewards within the range."""
+        return False
+
+    def open(self) -> None:
         """Create everything that learns."""
         raise NotImplementedError  # abstract
 
     def scores(self, rows: Array) -> Array:
-        """The estimated reward of every row, which has `dim` columns; changes nothing."""
+        """The estimated reward of every row, which has `dim` columns, in units of half the range; changes nothing."""
         raise NotImplementedError  # abstract
 
     def learn(self, row: Array, reward: float, weight: float) -> None:
-        """Learn from the reward of a row; `weight` is positive."""
+        """Learn from the reward of a row, in [-1, 1] if it lies within the range; `weight` is positive."""
         raise NotImplementedError  # abstract
 
     def state(self) -> State:

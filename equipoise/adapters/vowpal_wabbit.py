@@ -1,7 +1,8 @@
 """VW: a contextual bandit of Vowpal Wabbit (`--cb_explore_adf`), with the probabilities that it computes itself.
 
-The action is drawn here from the probabilities that Vowpal Wabbit predicts, so propensities are exact. Costs are
-negative rewards. The reward range gives the range of costs, without which `--squarecb` and `--regcb` explore too much.
+The action is drawn here from the probabilities that Vowpal Wabbit predicts, so propensities are exact. The cost of a
+reward is the share of the reward range that it misses: 0 for the highest reward, 1 for the lowest. Costs in [0, 1] are
+what `--squarecb` and `--regcb` assume by default, and what step sizes and `--lambda` are made for.
 
 Vowpal Wabbit reads its options from a model file too, so a state is refused unless its options are the learner's own.
 """
@@ -29,7 +30,6 @@ from equipoise.types import Action, Array, Context, State
 # How many values each option takes. Options that name files, that explore by random numbers of Vowpal Wabbit's own, or
 # whose learners do not resume exactly are missing.
 EXPLORERS: Mapping[str, int] = {"--squarecb": 0, "--regcb": 0, "--regcbopt": 0, "--epsilon": 1, "--softmax": 0}
-NEED_COST_RANGE = frozenset({"--squarecb", "--regcb", "--regcbopt"})
 WITH_VALUE = (
     *("--lambda", "--gamma_scale", "--gamma_exponent", "--mellowness", "--cb_type", "--loss_function"),
     *("--learning_rate", "-l", "--power_t", "--initial_t", "--decay_learning_rate", "--l1", "--l2"),
@@ -104,10 +104,8 @@ class VW(MatrixLearner):
         self._knows_greedy = not {"--regcb", "--regcbopt"} & set(words)
         if self._knows_greedy:
             self.provides = frozenset({"greedy", "pmf"})  # type: ignore[misc]  # of this learner, not of the class
-        low, high = self.reward_range
-        costs = ["--cb_min_cost", repr(-high), "--cb_max_cost", repr(-low)] if NEED_COST_RANGE & set(words) else []
         fixed = ["--cb_explore_adf", "--quiet", "--preserve_performance_counters", "--random_seed", "0"]
-        self._arguments = [*fixed, *costs, *words]
+        self._arguments = [*fixed, *words]
         self._workspace = self._open()
         self._label_type = self._workspace.get_label_type()  # else every example would look it up
         self._header = read_header(self._dump())
@@ -170,13 +168,13 @@ class VW(MatrixLearner):
         nothing was learned since the decision. An unknown one (nan) is refused, as costs are divided by it.
         """
         actions, position = self.check_offered(context, action)
-        number = self.check_reward(reward, weight)
+        cost = 1.0 - self.share(self.check_reward(reward, weight))
         known = None if probability is None else check_known(probability)
         prepared = self._prepare(actions)
         chance = prepared.probabilities[position] if known is None else known
         if chance == 0.0:
             raise InvalidArgument(f"action is {action!r}, which the learner never plays: its probability must be given")
-        prepared.examples[position].set_label_string(f"0:{-number!r}:{chance!r}")
+        prepared.examples[position].set_label_string(f"0:{cost!r}:{chance!r}")
         self._workspace.learn(prepared.examples)
         self._release()
         self._saved = None

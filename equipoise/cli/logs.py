@@ -30,7 +30,7 @@ def replay(
     from equipoise import config as configuration
     from equipoise.logs import InvalidLog, open_log
     from equipoise.logs.replay import METHODS
-    from equipoise.logs.report import bound_lines, learner_table, publish, run
+    from equipoise.logs.report import bound_lines, interval_lines, learner_table, portfolio_line, publish, run
     from equipoise.settings.checks import one_of
 
     one_of("--method", method, METHODS)
@@ -51,11 +51,9 @@ def replay(
         typer.echo(f"{opened.n_skipped:,} faulty rows skipped")
     typer.echo(f"\n{result.health.describe()}\n")
     print_table(learner_table(result))
-    if len(result.portfolio.rewards):
-        rounds, value = len(result.portfolio.rewards), result.portfolio.estimate.value
-        typer.echo(f"\nThe portfolio by rejection: {value:.4f} per round over {rounds:,} rounds")
-    for name in result.portfolio.excluded:
-        typer.echo(f"{name} is excluded from it: the log does not take its actions")
+    for name, text in interval_lines(result):
+        typer.echo(f"  {name}: {text}")
+    typer.echo(f"\n{portfolio_line(result)}")
     typer.echo("\nSuggested bounds:")
     for line in bound_lines(result.replay):
         typer.echo(f"  {line}")

@@ -101,7 +101,7 @@ class DisjointOFUL(LinearLearner[Nothing, Nothing]):
         radii = np.array([self._radius(int(slot)) for slot in found])
         means, half_widths = np.vecdot(models.theta[found], rows), radii * np.sqrt(np.vecdot(images, images))
         action, (low, high) = int((means + half_widths).argmax()), self.reward_range
-        mean, half_width = float(means[action]), float(half_widths[action])
+        mean, half_width = low + float(means[action]), float(half_widths[action])
         lower, regret = min(max(mean - half_width, low), high), min(2.0 * half_width, high - low)
         return among_all(Proposal(action, lower, regret, 1.0, int(means.argmax()), mean), context)
 
@@ -111,7 +111,12 @@ class DisjointOFUL(LinearLearner[Nothing, Nothing]):
         if weight > 0.0:
             ids = _ids(context, len(rows))
             self._arms.see(ids)
-            update(self._ridge(self._arms.open(ids[position])), rows[position], number, float(weight))
+            update(
+                self._ridge(self._arms.open(ids[position])),
+                rows[position],
+                number - self.reward_range[0],
+                float(weight),
+            )
 
     def _pmf(self, context: Context, actions: Array) -> Array:
         action = self.decide(context).action

@@ -48,9 +48,10 @@ def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generato
     action = best_action_for(draw(ridge, params.scale * radius, rng), actions)
     means, squared_norms = evaluate(ridge, actions)
     best, greedy = most_optimistic(means, squared_norms, radius)
-    lower = clip_to_range(params, means[action] - radius * sqrt(squared_norms[action]))
-    regret = clip_to_range(params, means[best] + radius * sqrt(squared_norms[best])) - lower
-    return Proposal(action, lower, regret, nan, greedy, float(means[action]))
+    mean = params.low + float(means[action])
+    lower = clip_to_range(params, mean - radius * sqrt(squared_norms[action]))
+    upper = clip_to_range(params, params.low + means[best] + radius * sqrt(squared_norms[best]))
+    return Proposal(action, lower, upper - lower, nan, greedy, mean)
 
 
 @kernel

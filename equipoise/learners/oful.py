@@ -8,10 +8,13 @@ gives the observed regret bound; estimate minus width is a lower bound on the ex
 Reference: Abbasi-Yadkori, Pal and Szepesvari (2011), "Improved algorithms for linear stochastic bandits", figure 1 and
 theorems 2 and 3.
 Symbols: Sigma, theta and beta as in `ridge`, S norm_bound, L action_bound, lambda regularization, kappa scale
-(confidence tuning), eps misspecification; norms of actions are those in Sigma^{-1}.
+(confidence tuning), eps misspecification; norms of actions are those in Sigma^{-1}. Rewards count from the low end of
+their range; see `equipoise.learners._core.linear`.
 With rewards only within eps of linear, |a^T Sigma^{-1} sum a_s e_s| <= eps sqrt(n) ||a|| for n rows in Sigma (for rows
 of total weight n), so the width grows by eps sqrt(n) ||a||, the regret of a play by 2 eps, and its lower bound
 decreases by eps (selection paper, "Unknown Approximation Error").
+A ball contains -a with every a, so the middle of any range of <theta*, a> is 0: with a ball as context, rewards count
+from the middle of their range.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generato
     means, squared_norms = evaluate(ridge, actions)
     radius = optimistic_radius(params, ridge)
     action, greedy = most_optimistic(means, squared_norms, radius)
-    mean = float(means[action])
+    mean = params.low + float(means[action])
     lower, regret = lower_and_regret(params, mean, radius * sqrt(squared_norms[action]))
     return Proposal(action, lower, regret, 1.0, greedy, mean)
 
@@ -128,6 +131,9 @@ class OFUL(LinearLearner[Params, Ridge]):
             raise InvalidArgument(f"context is {context}, but must offer finitely many actions for pmf")
         return super().pmf(context)
 
+    def origin(self, context: Context) -> float:
+        return sum(self.reward_range) / 2 if isinstance(context, Ball) else super().origin(context)
+
     def _decide_on(self, ball: Ball) -> Proposal:
         ball.check_for(self.dim, self.action_bound)
         radius = optimistic_radius(self.params, self.memory)
@@ -136,7 +142,7 @@ class OFUL(LinearLearner[Params, Ridge]):
         action = np.zeros(ball.dim)
         action[: self.dim] = point * (ball.radius / sqrt(float(point @ point)))
         means, squared_norms = evaluate(self.memory, action[None, :])
-        mean = float(means[0])
+        mean = self.origin(ball) + float(means[0])
         lower, regret = lower_and_regret(self.params, mean, radius * sqrt(squared_norms[0]))
         return Proposal(action, lower, regret, 1.0, self._greedy_on(ball, action), mean)
 

@@ -48,14 +48,14 @@ def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generato
     greedy = int(means.argmax())
     probabilities = pmf(params, ridge, means, greedy)
     action = sample_index(probabilities, rng.random())
-    value = min(max(float(means[action]), params.low), params.high)
+    value = params.low + min(max(float(means[action]), 0.0), params.high - params.low)
     return Proposal(action, -inf, nan, float(probabilities[action]), greedy, value)
 
 
 @kernel
 def pmf(params: Params, ridge: Ridge, means: Array, greedy: int) -> Array:
     """The probability of every offered action, given its predictions."""
-    return inverse_gap_weights(means, greedy, learning_rate(params, ridge, len(means)), params.low, params.high)
+    return inverse_gap_weights(means, greedy, learning_rate(params, ridge, len(means)), params.high - params.low)
 
 
 @kernel
@@ -67,15 +67,15 @@ def learning_rate(params: Params, ridge: Ridge, n_actions: int) -> float:
 
 
 @kernel
-def inverse_gap_weights(means: Array, best: int, rate: float, low: float, high: float) -> Array:
-    """The probability of each action, given its predictions (clipped to [low, high]), the best action and gamma."""
+def inverse_gap_weights(means: Array, best: int, rate: float, width: float) -> Array:
+    """The probability of each action, given its predictions (clipped to [0, width]), the best action and gamma."""
     n_actions = len(means)
-    best_mean = min(max(float(means[best]), low), high)
+    best_mean = min(max(float(means[best]), 0.0), width)
     probabilities = np.empty(n_actions)
     remaining = 1.0
     for k in range(n_actions):
         if k != best:
-            gap = best_mean - min(max(float(means[k]), low), high)
+            gap = best_mean - min(max(float(means[k]), 0.0), width)
             probabilities[k] = 1.0 / (n_actions + rate * gap)
             remaining -= probabilities[k]
     probabilities[best] = remaining

@@ -17,6 +17,7 @@ FEEDBACK = ("n_rounds", "n_actions", "context", "action", "reward", "pscore")
 class ArraySource:
     action_names: tuple[str, ...] = ()
     n_skipped = 0
+    floor = np.nan
 
     def __init__(self, rounds: Rounds) -> None:
         self.name, self._rounds = "arrays", rounds

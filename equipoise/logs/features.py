@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ class NamedFeatures:
     def __init__(self, path: Path) -> None:
         self.name, self._path = path.name, path
         self._shared, self._own = Columns(), Columns()
-        self.n_skipped = 0
+        self.n_skipped, self.floor = 0, nan
 
     @property
     def shared_names(self) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 If an action with offered alternatives 1, ..., K was drawn with probability p, then 1 / (K p) has expectation 1 as long
 as every offered action can be taken: it is the importance weight of the uniform policy. With the probabilities of all
-actions in the log, the expectation is known even if some are 0. Wrong propensities move the mean away from it.
+actions in the log, the expectation is known even if some are 0, and so are the variance and the largest weight, which
+may not occur in the log. Wrong propensities move the mean away from its expectation.
 One reading of the log in memory that does not grow with it.
 """
 
@@ -91,7 +92,8 @@ class _Totals:
     def __init__(self, log: LoggedRounds) -> None:
         self.log, self.done = log, 0
         self.weight_sum = self.weight_squares = self.max_weight = self.expected_sum = 0.0
-        self.error_sum = self.error_squares = 0.0
+        self.error_sum = self.error_squares = 0.0  # of rounds without the probabilities of all actions
+        self.variance_sum = self.largest_possible = 0.0  # of rounds with them
         self.counts: Integers = np.zeros((N_SEGMENTS, log.n_actions), np.int64)
         self.rewards: Array = np.zeros((N_SEGMENTS, 2))  # sums of rewards and of their squares
         self.has_times = False
@@ -104,8 +106,14 @@ class _Totals:
         self.weight_sum += float(weights.sum())
         self.weight_squares += float((weights**2).sum())
         self.expected_sum += float(expected.sum())
-        self.error_squares += float(((weights - expected) ** 2).sum())
-        self.error_sum += float((weights - expected).sum())
+        errors = np.where(known, 0.0, weights - expected)
+        self.error_squares += float((errors**2).sum())
+        self.error_sum += float(errors.sum())
+        taken = batch.pmf > 0.0
+        possible = np.where(taken, 1.0 / (batch.n_offered[:, None] * np.where(taken, batch.pmf, 1.0)), 0.0)
+        second_moments = (possible**2 * np.where(taken, batch.pmf, 0.0)).sum(axis=1)
+        self.variance_sum += float((second_moments - supported**2)[known].sum())
+        self.largest_possible = max(self.largest_possible, float(possible.max(initial=0.0)))
         self.max_weight = max(self.max_weight, float(weights.max()))
         segments = (np.arange(self.done, self.done + batch.n_rounds) * N_SEGMENTS) // self.log.n_rounds
         np.add.at(self.counts, (segments, batch.actions), 1)
@@ -117,9 +125,9 @@ class _Totals:
         log, n = self.log, self.log.n_rounds
         mean, expected = self.weight_sum / n, self.expected_sum / n
         error = self.error_sum / n
-        variance = max(self.error_squares / n - error**2, 0.0)
-        level = ln(4.0 / DELTA)
-        radius = sqrt(2.0 * variance * level / n) + 7.0 * self.max_weight * level / (3.0 * max(n - 1, 1))
+        variance = max(self.error_squares / n - error**2, 0.0) + max(self.variance_sum / n, 0.0)
+        level, largest = ln(4.0 / DELTA), max(self.max_weight, self.largest_possible)
+        radius = sqrt(2.0 * variance * level / n) + 7.0 * largest * level / (3.0 * max(n - 1, 1))
         radius *= variance > 1e-12  # equal propensities: the mean is exact
         sizes = np.maximum(self.counts.sum(axis=1), 1)
         means = self.rewards[:, 0] / sizes
@@ -135,11 +143,11 @@ class _Totals:
         counts = n, log.n_actions, log.n_excluded, log.n_skipped
         rewards = log.reward_range, float(self.rewards[:, 0].sum()) / n
         interval = Interval(mean - radius, mean + radius)
-        largest = self.weight_sum**2 / self.weight_squares, self.max_weight
+        observed = self.weight_sum**2 / self.weight_squares, self.max_weight
         segments = tuple(means.tolist()), tuple(map(tuple, shares.tolist()))
         overall = tuple((self.counts.sum(axis=0) / n).tolist())
         return Health(
-            *counts, *rewards, log.min_propensity, mean, expected, interval, *largest, overall, *segments, checks
+            *counts, *rewards, log.min_propensity, mean, expected, interval, *observed, overall, *segments, checks
         )
 
     def _weight_check(self, mean: float, expected: float, allowed: Interval) -> Check:

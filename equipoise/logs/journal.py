@@ -9,8 +9,9 @@ only open decisions are held in memory. The row of a round is the number of the 
 | shared features of offers, or a vector as context | features of the round |
 | reward, or that of the deadline | reward |
 | propensity of the decision | propensity; a decision without a known one is a fault |
+| exploration floor | least probability of every offered action, if the number of actions is known |
 | withdrawn decisions, and those without a reward so far | left out, and counted |
-| a fallback, a policy as an action, a context that was removed | a fault |
+| a policy as an action, a context that was removed | a fault |
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from hashlib import blake2b
-from math import nan
+from math import inf, nan
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,11 +61,12 @@ class JournalSource:
     action_names: tuple[str, ...] = ()
 
     def __init__(self, path: Path) -> None:
-        self.name, self.n_skipped = path.name, 0
+        self.name, self.n_skipped, self.floor = path.name, 0, nan
         _check_version(path)
         self._journal = SQLiteJournal(path, create=False)
         self._last = self._journal.last_seq
         self._ids = Columns()  # of offers without features
+        self._settings: dict[str, Any] = {}  # of the portfolio, as they were at the last event read
         self._widths: tuple[int, int] | None = None  # of shared features and of those of offers, as in the first round
 
     @property
@@ -76,7 +78,7 @@ class JournalSource:
         return self._ids.names or tuple(f"a{j}" for j in range(self._widths[1] if self._widths else 0))
 
     def read(self, faults: Faults) -> Iterator[Rounds]:
-        self.n_skipped = 0
+        self.n_skipped, self.floor = 0, inf
         yield from map(self._to_rounds, in_batches(self._settled(faults), BATCH_ROUNDS))
 
     def _settled(self, faults: Faults) -> Iterator[Settled]:
@@ -87,7 +89,11 @@ class JournalSource:
                 break
             if event.seq == 1 and event.kind != CREATED:
                 raise UnreadableFile(f"{self.name} does not begin with the event {CREATED!r}")
-            if event.kind == "decided":
+            if event.kind == CREATED:
+                self._settings = dict(event.data["state"]["settings"])
+            elif event.kind == "config":
+                self._settings.update(event.data["changes"])
+            elif event.kind == "decided":
                 waiting[event.data["id"]] = self._decided(event, faults)
             elif event.kind in ("rewarded", "expired", "withdrawn") and "part" not in event.data:
                 id_ = event.data["id"]
@@ -111,8 +117,6 @@ class JournalSource:
         """The decision of an event; raises ValueError with the rule that it breaks."""
         if data["digest"] is None:
             raise ValueError("its context was removed from the journal, but is needed")
-        if data["fallback"]:
-            raise ValueError("no learner could play, and the action of the fallback has no propensity")
         context, action = data["context"], data["action"]
         if isinstance(action, bool) or not isinstance(action, int):
             raise ValueError(f"action is {action!r:.40}, but must be the number of an offered action")
@@ -125,6 +129,8 @@ class JournalSource:
         if widths != self._widths:
             found, above = (f"{each[0]} and {_of_offers(each[1])}" for each in (widths, self._widths))
             raise ValueError(f"features of the round and of each offer are {found}, but must be {above} as those above")
+        n_actions = len(offers) or len(self._settings["action_names"] or ())  # 0: unknown
+        self.floor = min(self.floor, self._settings["explore"] / n_actions if n_actions else 0.0)
         return Decided(row, shared, offers, action, float(data["probabilities"][2]))
 
     def _features(self, context: Context) -> tuple[Array, Array]:

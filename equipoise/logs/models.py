@@ -1,8 +1,8 @@
 """Models of the reward for the direct method: ridge regression on the features of context and action.
 
-`evaluate` predicts each round from the rounds of the other half, for fixed policies; a replay from the batches before
-it, for policies that learn. In neither case has the model seen the reward of the round it predicts, so DR stays
-unbiased. Reference: Chernozhukov et al. (2018), "Double/debiased machine learning", definition 3.2 (cross-fitting).
+Each round is predicted by the rounds before it, by their position in the log. So a prediction depends on the past only,
+and DR is unbiased on logs of policies that learned as well. Folds would not do there: later rounds depend on the reward
+that they predict.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.logs.estimators import Evaluation
+from equipoise.logs.estimators import Evaluation, clip_to
 from equipoise.logs.rounds import LoggedRounds, Rounds, contexts
-from equipoise.settings.checks import positive
+from equipoise.settings.checks import interval, positive
 from equipoise.types import Array
 
 MAX_DIM = 4_000
@@ -30,22 +30,45 @@ class Ridge:
         self._gram = positive("regularization", regularization) * np.eye(dim + 1)
         self._gram[dim, dim] = 1e-6  # the constant is hardly penalized
         self._moments = np.zeros(dim + 1)
-        self._theta: Array | None = None
+        self._theta: Array = np.zeros(dim + 1)
+        self._n_learned = self._n_fitted = 0  # rounds
 
     def learn(self, features: Array, rewards: Array) -> None:
         """Add rounds: features (n, dim) of the logged actions and their rewards."""
         rows = np.concatenate([features, np.ones((len(features), 1))], axis=1)
         self._gram += rows.T @ rows
         self._moments += rows.T @ rewards
-        self._theta = None
+        self._n_learned += len(rewards)
+
+    def fit(self) -> None:
+        """Solve the normal equations of all rounds so far."""
+        self._theta = np.linalg.solve(self._gram, self._moments).astype(np.float64)
+        self._n_fitted = self._n_learned
+
+    @property
+    def _due(self) -> int:
+        """The number of rounds from which on another fit is worth it."""
+        return self._n_fitted + 1 + self._n_fitted // 10
 
     def predict(self, features: Array) -> Array:
-        """Predicted rewards of any number of actions, (..., dim)."""
-        if self._theta is None:
-            self._theta = np.linalg.solve(self._gram, self._moments).astype(np.float64)
-        theta: Array = self._theta
-        predictions: Array = features @ theta[:-1] + theta[-1]
+        """Predicted rewards of any number of actions, (..., dim), by the last fit; 0 before the first."""
+        predictions: Array = features @ self._theta[:-1] + self._theta[-1]
         return predictions
+
+    def follow(self, rows: Array, rounds: Rounds) -> Array:
+        """Predict the rewards of all actions, (n, actions), each round by rounds before it; then learn the rounds.
+
+        `rows` are the contexts, (n, actions, dim). A fit serves until the log has grown by a tenth.
+        """
+        own, values, first = logged_features(rows, rounds), np.empty(rows.shape[:2]), 0
+        while first < rounds.n_rounds:
+            if self._n_learned >= self._due:
+                self.fit()
+            last = min(first + self._due - self._n_learned, rounds.n_rounds)
+            values[first:last] = self.predict(rows[first:last])
+            self.learn(own[first:last], rounds.rewards[first:last])
+            first = last
+        return values
 
 
 def logged_features(rows: Array, rounds: Rounds) -> Array:
@@ -54,19 +77,32 @@ def logged_features(rows: Array, rounds: Rounds) -> Array:
     return own
 
 
-def evaluate(log: LoggedRounds, policy: Policy, *, model: bool = True, regularization: float = 1.0) -> Evaluation:
-    """A fixed policy on a log, with cross-fitted predictions of a ridge regression.
+def evaluate(
+    log: LoggedRounds,
+    policy: Policy,
+    *,
+    model: bool = True,
+    regularization: float = 1.0,
+    reward_range: tuple[float, float] | None = None,
+    max_weight: float | None = None,
+) -> Evaluation:
+    """A fixed policy on a log, with predictions of a ridge regression on the rounds before each one.
 
     Parameters
     ----------
     log
-        The log.
+        The log; it is read once.
     policy
         A function that returns the probabilities of all actions, (n, actions), for a batch of rounds.
     model
-        Whether to fit a model, which DM, DR and SWITCH-DR need; reads the log twice more.
+        Whether to fit a model, which DM, DR and SWITCH-DR need.
     regularization
         Ridge penalty of the model.
+    reward_range
+        Least and greatest possible reward, known beforehand; without it only bootstrap intervals are offered.
+    max_weight
+        The largest possible weight, known beforehand. Default: from the log, if it states all probabilities or, as a
+        journal, the exploration floor.
 
     Examples
     --------
@@ -77,37 +113,53 @@ def evaluate(log: LoggedRounds, policy: Policy, *, model: bool = True, regulariz
     >>> ips(evaluate(log, uniform)).value
     0.5
     """
-    halves = [Ridge(log.n_columns, regularization) for _ in range(2)] if model else []
-    if model:
-        for batch in log:
-            own = logged_features(contexts(batch), batch)
-            for parity, half in enumerate(halves):
-                which = batch.rows % 2 == parity
-                half.learn(own[which], batch.rewards[which])
+    check_range(log, reward_range)
+    ridge, possible = Ridge(log.n_columns, regularization) if model else None, 0.0
     parts: list[list[Array]] = [[] for _ in range(6)]
     for batch in log:
-        pmf = _check_pmf(policy(batch), batch)
+        pmf, each = _check_pmf(policy(batch), batch), np.arange(batch.n_rounds)
         predicted, expected = np.zeros(batch.n_rounds), np.zeros(batch.n_rounds)
-        if model:
-            rows = contexts(batch)
-            for parity, half in enumerate(halves):
-                which = batch.rows % 2 != parity
-                values = half.predict(rows[which])
-                predicted[which] = values[np.arange(len(values)), batch.actions[which]]
-                expected[which] = (values * pmf[which]).sum(axis=1)
-        of_logged = pmf[np.arange(batch.n_rounds), batch.actions]
+        if ridge is not None:
+            values = clip_to(ridge.follow(contexts(batch), batch), reward_range)
+            predicted, expected = values[each, batch.actions], (values * pmf).sum(axis=1)
+        of_logged = pmf[each, batch.actions]
+        possible = max(possible, _largest_weight(pmf, batch))
         new = (batch.rewards, batch.propensities, of_logged, predicted, expected, batch.weights)
         for part, array in zip(parts, new, strict=True):
             part.append(array)
     rewards, propensities, probabilities, predicted, expected, counts = map(np.concatenate, parts)
+    if max_weight is None:
+        by_floor = 1.0 / log.min_offered_exposure if log.min_offered_exposure > 0.0 else np.inf
+        largest = min(possible, by_floor)
+        max_weight = largest if largest < np.inf else None
     predictions: tuple[Array | None, Array | None] = (predicted, expected) if model else (None, None)
-    return Evaluation(rewards, propensities, probabilities, widened(log.reward_range), None, *predictions, counts)
+    return Evaluation(rewards, propensities, probabilities, reward_range, max_weight, *predictions, counts)
 
 
-def widened(reward_range: tuple[float, float]) -> tuple[float, float]:
-    """An interval with low < high: the range of rewards itself unless all rewards are equal."""
-    low, high = reward_range
-    return (low, high) if low < high else (min(low, 0.0), max(high, 1.0))
+def check_range(log: LoggedRounds, reward_range: tuple[float, float] | None) -> None:
+    """Raise an error if the log has rewards outside of the stated range."""
+    if reward_range is None:
+        return
+    low, high = interval("reward_range", reward_range)
+    least, greatest = log.reward_range
+    if least < low or greatest > high:
+        raise InvalidArgument(f"reward_range is {reward_range}, but the log has rewards from {least:g} to {greatest:g}")
+
+
+def _largest_weight(pmf: Array, batch: Rounds) -> float:
+    """The largest weight that any action of the policy can get in these rounds; inf if the log does not say."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        weights = np.where(pmf > 0.0, pmf / batch.pmf, 0.0)
+    if np.isnan(weights).any():
+        return np.inf
+    if np.isinf(weights).any():
+        i, action = np.argwhere(np.isinf(weights))[0]
+        raise InvalidArgument(
+            f"policy takes action {action} in row {batch.rows[i]} with probability {pmf[i, action]:g}, "
+            "but the log says that it never takes it there"
+        )
+    own = pmf[np.arange(batch.n_rounds), batch.actions] / batch.propensities
+    return float(max(weights.max(), own.max()))  # other systems round the probabilities that they store
 
 
 def uniform(rounds: Rounds) -> Array:
@@ -121,6 +173,12 @@ def _check_pmf(pmf: Array, batch: Rounds) -> Array:
     expected = batch.offers.shape[:2]
     if pmf.shape != expected:
         raise InvalidArgument(f"policy returned shape {pmf.shape}, but must return {expected}")
-    if not (np.abs(pmf.sum(axis=1) - 1.0).max() <= 1e-6 and pmf.min() >= 0.0):
-        raise InvalidArgument("policy returned probabilities that are negative or do not sum to 1")
+    offered = np.arange(expected[1]) < batch.n_offered[:, None]
+    good = (np.abs(pmf.sum(axis=1) - 1.0) <= 1e-6) & np.all((pmf >= 0.0) & (offered | (pmf == 0.0)), axis=1)
+    if not good.all():
+        i = int(good.argmin())
+        raise InvalidArgument(
+            f"policy returned {np.array2string(pmf[i], precision=4, threshold=10)} in row {batch.rows[i]}, but must "
+            f"return nonnegative probabilities of the {batch.n_offered[i]} offered actions that sum to 1"
+        )
     return pmf

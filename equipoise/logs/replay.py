@@ -7,7 +7,9 @@ learns the rounds in which it proposed the logged action.
 
 *Rejection*: a learner plays a round only if it proposes the logged action, and the round then survives with probability
 min(p/w) / (p/w), where w is how many rounds it stands for. What remains is distributed as if the learner had played
-live, so its mean reward is what it would have earned; but only a share of about min(p) of the rounds remains.
+live, so its mean reward is what it would have earned; but only a share of about min(p) of the rounds remains. This
+needs a log that states a positive probability of every offered action. Otherwise rejection is refused: rounds in which
+the log cannot take the action of the learner are left out, and the others are not distributed as live rounds are.
 
 Reference: Li, Chu, Langford and Wang (2011), "Unbiased offline evaluation of contextual-bandit-based news article
 recommendation algorithms", algorithm 2 and theorem 1. Departure: thinning allows unequal propensities and weights.
@@ -17,19 +19,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil, log1p
-from math import log as ln
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.learner import ChecksContexts, MinimalLearner, accepts, capabilities, implements, part_name, unique_names
-from equipoise.logs.estimators import Estimate, Evaluation, difference, dr, ips, logged
+from equipoise.logs.estimators import (
+    LEARNS,
+    NO_RANGE,
+    Estimate,
+    Evaluation,
+    Named,
+    clip_to,
+    difference,
+    dr,
+    ips,
+    logged,
+)
 from equipoise.logs.intervals import Interval
-from equipoise.logs.models import Ridge, logged_features, widened
+from equipoise.logs.models import Ridge, check_range
 from equipoise.logs.rounds import LoggedRounds, Rounds, contexts
-from equipoise.portfolio.warm_start import by_rejection, update_weights
+from equipoise.portfolio import Portfolio
+from equipoise.portfolio.warm_start import by_rejection, no_rejection, update_weights
 from equipoise.settings.checks import count, one_of
 from equipoise.simulation.logged import Answers, Batch, LoggedLearner
 from equipoise.simulation.parts import ALWAYS, NEVER, WHEN_PROPOSED, log_rounds
@@ -51,14 +64,16 @@ class LearnerReplay:
     name: str
     evaluation: Evaluation  # of all rounds
     accepted: Integers  # rounds, from 0, that the learner would have played itself
+    unsupported_row: int | None = None  # the first in which its action has probability 0 in the log
 
     def estimate(self, method: str) -> Estimate:
-        """Its value by a method, over all rounds."""
-        if method == "progressive":
+        """Its value by a method, over all rounds; nan if the log cannot tell it."""
+        if method == "progressive" and self.unsupported_row is None:
             return ips(self.evaluation) if self.evaluation.predicted is None else dr(self.evaluation)
         played = np.zeros(len(self.evaluation.rewards))
-        played[self.accepted] = 1.0
-        return Estimate("rejection", played * self.evaluation.rewards, played, None)
+        if method == "rejection":
+            played[self.accepted] = 1.0
+        return _by_rejection(played * self.evaluation.rewards, played, self.evaluation.reward_range)
 
     def advantage(self, method: str) -> Estimate:
         """How much more than the logging policy it earns per round."""
@@ -70,32 +85,39 @@ class LearnerReplay:
         return float(self.evaluation.probabilities.mean())
 
 
+def _by_rejection(rewards: Array, played: Array, reward_range: tuple[float, float] | None) -> Estimate:
+    refusals = dict.fromkeys(("betting", "bernstein"), LEARNS)
+    if reward_range is None:
+        refusals["time_uniform"] = NO_RANGE
+    return Estimate("rejection", rewards, played, refusals, reward_range, None, reward_range)
+
+
 class Summary(NamedTuple):
     """What is reported of one learner, or of the logging policy; nan for what is unknown."""
 
     name: str
     value: float
-    interval: Interval
+    interval: Named
     advantage: float  # over the logging policy
-    advantage_interval: Interval
+    advantage_interval: Named
     effective_rounds: float
 
 
-NOTHING = Interval(np.nan, np.nan)
+NOTHING = Named("none", Interval(np.nan, np.nan), "")
 
 
 def summarize(replay: Replay, delta: float = 0.05) -> list[Summary]:
-    """The logging policy and then every learner, with bootstrap intervals."""
+    """The logging policy and then every learner, with the intervals that their estimates offer first."""
     baseline = logged(replay.learners[0].evaluation)
     rounds = float(len(baseline.numerators))
-    rows = [Summary("logging policy", baseline.value, baseline.bootstrap(delta), 0.0, Interval(0.0, 0.0), rounds)]
+    rows = [Summary("logging policy", baseline.value, baseline.interval(delta), 0.0, NOTHING, rounds)]
     for learner in replay.learners:
         estimate, advantage = learner.estimate(replay.method), learner.advantage(replay.method)
         if np.isnan(estimate.value):
             rows.append(Summary(learner.name, np.nan, NOTHING, np.nan, NOTHING, 0.0))
             continue
         own = learner.evaluation.effective_sample_size if replay.method == "progressive" else len(learner.accepted)
-        intervals = estimate.bootstrap(delta), advantage.bootstrap(delta)
+        intervals = estimate.interval(delta), advantage.interval(delta)
         rows.append(Summary(learner.name, estimate.value, intervals[0], advantage.value, intervals[1], float(own)))
     return rows
 
@@ -125,7 +147,8 @@ class Replay:
 
     def _terms(self, learner: LearnerReplay) -> Array:
         if self.method == "progressive":
-            return learner.estimate(self.method).terms
+            terms = learner.estimate(self.method).terms
+            return terms[~np.isnan(terms)]  # all or none
         played: Array = learner.evaluation.rewards[learner.accepted]
         return played
 
@@ -148,6 +171,7 @@ def replay(
     *,
     method: str = "progressive",
     seed: int = 0,
+    reward_range: tuple[float, float] | None = None,
     progress: Progress = no_progress,
 ) -> Replay:
     """Replay a log for each of several learners, which learn from it.
@@ -162,6 +186,8 @@ def replay(
         "progressive" or "rejection"; see the module's docstring.
     seed
         Seed of the random numbers of learners and of thinning.
+    reward_range
+        Least and greatest possible reward, known beforehand; without it only bootstrap intervals are offered.
     progress
         Called with the name of the step and the share of the work done since the last call.
 
@@ -183,6 +209,9 @@ def replay(
     chosen = one_of("method", method, METHODS)
     if not learners:
         raise InvalidArgument("learners is empty, but must have at least one learner")
+    check_range(log, reward_range)
+    if chosen == "rejection":
+        check_rejection(log)
     names = unique_names([part_name(learner) for learner in learners])
     tracks = [_Track(learner, log, i, count("seed", seed, minimum=0), chosen) for i, learner in enumerate(learners)]
     columns = max(track.n_columns for track in tracks)
@@ -191,16 +220,21 @@ def replay(
     for batch in log:
         rows = contexts(batch, log.n_columns if model else columns)
         survives = rng.random(batch.n_rounds) < log.thinning(batch)
-        values = None if model is None else np.clip(model.predict(rows), *widened(log.reward_range))
+        values = None if model is None else clip_to(model.follow(rows, batch), reward_range)
         of_logged = np.zeros(0) if values is None else values[np.arange(batch.n_rounds), batch.actions]
         parts.append((batch.rewards, batch.propensities, of_logged, batch.weights))
         for track in tracks:
             track.play(batch, rows, survives, values)
-        if model is not None:
-            model.learn(logged_features(rows, batch), batch.rewards)
         progress("replaying", batch.n_rounds / log.n_rounds)
     common = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
-    return Replay(chosen, tuple(track.result(name, *common) for track, name in zip(tracks, names, strict=True)))
+    found = zip(tracks, names, strict=True)
+    return Replay(chosen, tuple(track.result(name, reward_range, *common) for track, name in found))
+
+
+def check_rejection(log: LoggedRounds) -> None:
+    """Raise an error unless the log states a positive probability of every offered action."""
+    if rule := no_rejection(log.min_offered_exposure):
+        raise InvalidArgument(f"method is 'rejection', but {rule}")
 
 
 class _Track:
@@ -213,6 +247,7 @@ class _Track:
         self._probabilities: list[Array] = []
         self._expected: list[Array] = []
         self._accepted: list[Integers] = []
+        self._unsupported_row: int | None = None
         self._done = 0
 
     def play(self, batch: Rounds, rows: Array, survives: Any, values: Array | None) -> None:
@@ -235,20 +270,32 @@ class _Track:
                 f"learner {part_name(self.learner)!r} proposed action {action} in row {row}, "
                 f"but only {batch.n_offered[wrong[0]]} actions are offered there"
             )
+        if self._unsupported_row is None:
+            never = batch.pmf[np.arange(batch.n_rounds), proposed] == 0.0
+            self._unsupported_row = int(batch.rows[never.argmax()]) if never.any() else None
         self._probabilities.append(answers.probabilities)
         self._accepted.append(self._done + np.flatnonzero((proposed == batch.actions) & survives))
         if values is not None:
             self._expected.append(values[np.arange(batch.n_rounds), proposed])
         self._done += batch.n_rounds
 
-    def result(self, name: str, rewards: Array, propensities: Array, predicted: Array, counts: Array) -> LearnerReplay:
+    def result(
+        self,
+        name: str,
+        reward_range: tuple[float, float] | None,
+        rewards: Array,
+        propensities: Array,
+        predicted: Array,
+        counts: Array,
+    ) -> LearnerReplay:
         predictions: tuple[Array | None, Array | None] = None, None
         if len(predicted):
             predictions = predicted, np.concatenate(self._expected)
-        limits = widened(self.log.reward_range), 1.0 / self.log.min_propensity
-        own = np.concatenate(self._probabilities)
-        evaluation = Evaluation(rewards, propensities, own, *limits, *predictions, counts)
-        return LearnerReplay(name, evaluation, np.concatenate(self._accepted))
+        own, least = np.concatenate(self._probabilities), self.log.min_offered_exposure
+        # Rounded probabilities can make a weight slightly larger than the stated ones allow.
+        largest = max(1.0 / least, 1.0 / self.log.min_propensity) if least > 0.0 else None
+        evaluation = Evaluation(rewards, propensities, own, reward_range, largest, *predictions, counts, learns=True)
+        return LearnerReplay(name, evaluation, np.concatenate(self._accepted), self._unsupported_row)
 
 
 def check_contexts(learner: MinimalLearner, rows: Array, batch: Rounds) -> None:
@@ -268,69 +315,35 @@ def check_contexts(learner: MinimalLearner, rows: Array, batch: Rounds) -> None:
 class PortfolioReplay(NamedTuple):
     """A portfolio by rejection."""
 
-    names: tuple[str, ...]  # of the learners that took part
-    excluded: tuple[str, ...]  # learners whose actions the log does not take
+    names: tuple[str, ...]  # of the learners
     plays: tuple[int, ...]
     rewards: Array  # of the rounds it played, in order
     description: str  # standing and certificate at the end
+    reward_range: tuple[float, float] | None
 
     @property
     def estimate(self) -> Estimate:
-        return Estimate("rejection", self.rewards, np.ones(len(self.rewards)), None)
-
-
-def patience(min_propensity: float, chance: float = 1e-6) -> int:
-    """Rejections in a row that a learner survives with probability `chance` only if the log can take its actions.
-
-    >>> patience(0.1)
-    132
-    """
-    return ceil(ln(chance) / log1p(-min(min_propensity, 1 - 1e-9)))
+        return _by_rejection(self.rewards, np.ones(len(self.rewards)), self.reward_range)
 
 
 def replay_portfolio(
-    log: LoggedRounds,
-    make: Callable[[Sequence[int]], Any],
-    n_learners: int,
-    *,
-    seed: int = 0,
-    progress: Progress = no_progress,
+    log: LoggedRounds, portfolio: Portfolio, *, seed: int = 0, progress: Progress = no_progress
 ) -> PortfolioReplay:
     """Replay a log by rejection for a whole portfolio: selector and learners together.
 
     A round counts if the portfolio takes the logged action and the round survives thinning; otherwise its decision is
-    withdrawn. A learner that is rejected many times in a row has actions that the log does not take: the replay then
-    starts again without it, so that it ends after at most `n_learners` passes. `make` makes a new portfolio of the
-    learners with the given indices.
+    withdrawn. The log must state a positive probability of every offered action.
     """
-    which, excluded = list(range(n_learners)), list[str]()
-    while True:
-        portfolio = make(which)
-        stuck, rewards, plays = _run_portfolio(portfolio, log, seed, progress)
-        if stuck is None:
-            names = tuple(portfolio.learner_names)
-            return PortfolioReplay(names, tuple(excluded), tuple(plays), np.array(rewards), portfolio.describe())
-        excluded.append(portfolio.learner_names[stuck])
-        del which[stuck]
-        if not which:
-            return PortfolioReplay((), tuple(excluded), (), np.empty(0), "no learner takes the actions of the log")
-
-
-def _run_portfolio(
-    portfolio: Any, log: LoggedRounds, seed: int, progress: Progress
-) -> tuple[int | None, list[float], list[int]]:
-    """One pass; returns the learner that was rejected too often, or None at the end of the log."""
-    limit, n_learners = patience(log.min_exposure), len(portfolio.learners)
-    rejections, rewards, plays = [0] * n_learners, list[float](), [0] * n_learners
-    for done, step in enumerate(by_rejection(portfolio, log.each_round(), log.min_exposure, seed), 1):
-        i = step.decision.learner
+    check_rejection(log)
+    rewards, plays = list[float](), [0] * len(portfolio.learners)
+    steps = by_rejection(portfolio, log.each_round(), log.min_offered_exposure, seed)
+    for done, step in enumerate(steps, 1):
         if step.kept:
             rewards.append(step.reward)
-        if i is not None:  # None: a play of the exploration floor
-            plays[i] += step.kept
-            rejections[i] = 0 if step.kept else rejections[i] + 1
-            if rejections[i] > limit:
-                return i, rewards, plays
+            if step.decision.learner is not None:  # None: a play of the exploration floor
+                plays[step.decision.learner] += 1
         if done % REPORT_EVERY == 0 or done == log.n_rounds:
             progress("replaying the portfolio", ((done - 1) % REPORT_EVERY + 1) / log.n_rounds)
-    return None, rewards, plays
+    names = tuple(portfolio.learner_names)
+    limits = None if portfolio.settings.clip else portfolio.reward_range  # rewards of the log are not clipped
+    return PortfolioReplay(names, tuple(plays), np.array(rewards), portfolio.describe(), limits)

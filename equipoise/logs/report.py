@@ -17,11 +17,12 @@ from equipoise.config import PortfolioConfig
 from equipoise.lab.report import drawing, kit
 from equipoise.lab.report.kit import Block, Bold, Code, Table, percent
 from equipoise.logs import replay as replaying
-from equipoise.logs.estimators import ESTIMATORS
+from equipoise.logs.estimators import ESTIMATORS, Named
 from equipoise.logs.health import Health, health
-from equipoise.logs.intervals import Interval
+from equipoise.logs.models import check_range
 from equipoise.logs.replay import LearnerReplay, PortfolioReplay, Progress, Replay, Summary
 from equipoise.logs.rounds import LoggedRounds
+from equipoise.portfolio.warm_start import no_rejection
 from equipoise.storage.files import make_folder, write_atomic
 from equipoise.types import Config
 
@@ -34,7 +35,8 @@ MAX_ACTIONS = 10  # with a color of their own
 VERSION = 1
 REPORT, DATA, PNG, SVG = "report.html", "replay.json", "replay.png", "replay.svg"
 DELTA = 0.05
-COLUMNS = ("value", "95 % interval", "gain", "95 % interval", "effective rounds", "agreement", "unsupported")
+COLUMNS = ("value", "interval", "gain", "interval", "kind of interval", "effective rounds", "unsupported")
+LABELS = {"betting": "95 % betting", "time_uniform": "95 % time-uniform", "bootstrap": "bootstrap"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,21 +45,25 @@ class Result:
     health: Health
     replay: Replay
     summaries: tuple[Summary, ...]  # of the logging policy, then of the learners
-    portfolio: PortfolioReplay
+    portfolio: PortfolioReplay | None  # None: the log does not allow rejection
     settings: Config
 
 
 def run(log: LoggedRounds, config: PortfolioConfig, *, method: str, seed: int, progress: Progress) -> Result:
     """Replay a log for the learners of a configuration, each alone by `method`, and for the portfolio by rejection."""
     progress("checking", 0.0)
+    whole = config.portfolio()
+    limits = None if whole.settings.clip else whole.reward_range  # rewards of the log are not clipped
+    check_range(log, limits)
     found = health(log)
 
     def halved(what: str, done: float) -> None:
         progress(what, 0.5 * done)
 
-    learners = replaying.replay(log, config.learners(), method=method, seed=seed, progress=halved)
-    portfolio = replaying.replay_portfolio(log, config.portfolio, config.n_learners, seed=seed, progress=halved)
-    settings = {"portfolio": config.name, "method": method, "seed": seed}
+    learners = replaying.replay(log, config.learners(), method=method, seed=seed, reward_range=limits, progress=halved)
+    allowed = not no_rejection(log.min_offered_exposure)
+    portfolio = replaying.replay_portfolio(log, whole, seed=seed, progress=halved) if allowed else None
+    settings = {"portfolio": config.name, "method": method, "seed": seed, "reward range": limits}
     return Result(log, found, learners, tuple(replaying.summarize(learners)), portfolio, settings)
 
 
@@ -73,19 +79,23 @@ def publish(result: Result, folder: Path) -> list[Path]:
 
 def _blocks(result: Result, svg: str) -> Iterator[Block | Table]:
     log, health = result.log, result.health
-    best = result.summaries[1 + result.replay.ranking[0]]
-    yield kit.paragraph(
-        f"On {log.n_rounds:,} logged rounds with {log.n_actions} actions, ",
-        Bold(best.name),
-        f" ranks first with a value of {best.value:.4f} per round, {best.advantage:+.4f} against the policy that "
-        f"logged them ({health.mean_reward:.4f}).",
-        kind="claim",
-    )
+    best, rounds = result.summaries[1 + result.replay.ranking[0]], f"On {log.n_rounds:,} logged rounds"
+    if isfinite(best.value):
+        yield kit.paragraph(
+            f"{rounds} with {log.n_actions} actions, ",
+            Bold(best.name),
+            f" ranks first with a value of {best.value:.4f} per round, {best.advantage:+.4f} against the policy that "
+            f"logged them ({health.mean_reward:.4f}).",
+            kind="claim",
+        )
+    else:
+        yield kit.paragraph(f"{rounds}, no learner has a value.", kind="claim")
     if not health.passed:
         yield kit.paragraph(Bold("The log fails its health check, so no number below can be relied on."))
     yield kit.heading("Learners")
     yield learner_table(result)
-    yield _explanations(result.replay)
+    yield _explanations(result)
+    yield kit.text_table(("interval", ""), interval_lines(result))
     yield kit.heading("Values and the log over time")
     yield kit.picture(svg, f"Replay of {log.name}")
     yield kit.heading("Portfolio")
@@ -113,29 +123,45 @@ def _blocks(result: Result, svg: str) -> Iterator[Block | Table]:
 def learner_table(result: Result) -> Table:
     """The table of learners, best first, below the logging policy."""
     baseline, *learners = result.summaries
-    rows = [[baseline.name, f"{baseline.value:.4f}", _text(baseline.interval), *[""] * 5]]
+    logged = f"{baseline.value:.4f}", _ends(baseline.interval), "", "", LABELS[baseline.interval.name]
+    rows = [[baseline.name, *logged, "", ""]]
     for i in result.replay.ranking:
         row, learner = learners[i], result.replay.learners[i]
         if not isfinite(row.value):
-            rows.append([row.name, "no round", *[""] * 6])
+            rows.append([row.name, "none", *[""] * 6])
             continue
         rows.append(
             [
                 row.name,
                 f"{row.value:.4f}",
-                _text(row.interval),
+                _ends(row.interval),
                 f"{row.advantage:+.4f}",
-                _text(row.advantage_interval),
+                _ends(row.advantage_interval),
+                ", ".join(dict.fromkeys(LABELS[each.name] for each in (row.interval, row.advantage_interval))),
                 f"{row.effective_rounds:,.0f}",
-                percent(learner.agreement),
                 percent(learner.evaluation.unsupported_share),
             ]
         )
     return Table(("", *COLUMNS), rows)
 
 
-def _text(interval: Interval) -> str:
-    return f"{interval.low:.4f} to {interval.high:.4f}"
+def _ends(named: Named) -> str:
+    return f"{named.interval.low:.4f} to {named.interval.high:.4f}"
+
+
+def interval_lines(result: Result) -> list[tuple[str, str]]:
+    """Every kind of interval in the table with its conditions, and why values or guaranteed intervals are missing."""
+    shown, replay = [row.interval for row in result.summaries if isfinite(row.value)], result.replay
+    shown += [row.advantage_interval for row in result.summaries[1:] if isfinite(row.value)]
+    lines = {LABELS[each.name]: each.conditions for each in shown}
+    for learner, row in zip(replay.learners, result.summaries[1:], strict=True):
+        at, reason = learner.unsupported_row, learner.estimate(replay.method).refusals.get("time_uniform")
+        if not isfinite(row.value):
+            why = "no round" if at is None else f"takes an action of probability 0 in the log, first in row {at}"
+            lines[f"no value: {row.name}"] = why
+        elif reason:
+            lines["95 % time-uniform, values of learners"] = f"not offered: {reason}"
+    return list(lines.items())
 
 
 def bound_lines(replay: Replay) -> list[str]:
@@ -160,13 +186,13 @@ def to_json(result: Result) -> Config:
         "logged": _summary(result.summaries[0]),
         "ranking": [replay.learners[i].name for i in replay.ranking],
         "learners": [
-            {**_summary(row), **_learner(learner)}
+            {**_summary(row), **_learner(learner, replay.method)}
             for row, learner in zip(result.summaries[1:], replay.learners, strict=True)
         ],
         "suggested_coefficients": replay.suggested_coefficients(),
-        "portfolio": {
+        "portfolio": portfolio
+        and {
             "learners": list(portfolio.names),
-            "excluded": list(portfolio.excluded),
             "plays": list(portfolio.plays),
             "rounds": len(portfolio.rewards),
             "value": portfolio.estimate.value if len(portfolio.rewards) else None,
@@ -175,16 +201,25 @@ def to_json(result: Result) -> Config:
 
 
 def _summary(row: Summary) -> Config:
-    intervals = {"interval": row.interval._asdict(), "advantage_interval": row.advantage_interval._asdict()}
-    return {**row._asdict(), **intervals}
+    return {
+        **row._asdict(),
+        "interval": _named(row.interval),
+        "advantage_interval": _named(row.advantage_interval),
+    }
 
 
-def _learner(learner: LearnerReplay) -> Config:
+def _named(named: Named) -> Config:
+    return {"name": named.name, **named.interval._asdict(), "conditions": named.conditions}
+
+
+def _learner(learner: LearnerReplay, method: str) -> Config:
     evaluation = learner.evaluation
     names = [name for name in ESTIMATORS if evaluation.predicted is not None or name not in ("DM", "DR", "SWITCH-DR")]
+    supported = learner.unsupported_row is None
     return {
-        "estimates": {name: ESTIMATORS[name](evaluation).value for name in names},
-        "time_uniform": learner.estimate("progressive").time_uniform(DELTA)._asdict(),
+        "estimates": {name: ESTIMATORS[name](evaluation).value for name in names} if supported else {},
+        "intervals_not_offered": dict(learner.estimate(method).refusals),
+        "unsupported_row": learner.unsupported_row,
         "effective_sample_size": evaluation.effective_sample_size,
         "max_weight": float(evaluation.weights.max()),
         "agreement": learner.agreement,
@@ -193,33 +228,40 @@ def _learner(learner: LearnerReplay) -> Config:
     }
 
 
-def _explanations(replay: Replay) -> Block:
+def _explanations(result: Result) -> Block:
     how = (
         "Every learner is judged by importance weights before it learns from each round; the value is doubly robust "
         "if the log has few enough features for a model of the reward."
-        if replay.method == "progressive"
+        if result.replay.method == "progressive"
         else "A learner plays the rounds in which it proposes the logged action, thinned to equal propensities."
     )
     return kit.paragraph(
-        f"{how} Intervals are bootstrap percentiles of single numbers; comparing many learners needs "
-        "more. Gain: value above the logging policy's. Effective rounds: how many rounds of its own would be as "
-        "informative. Agreement: share of rounds with the logged action. Unsupported: estimated share of actions that "
-        "the log never takes.",
+        f"{how} Each interval is of a single number; comparing many learners needs more. Gain: value above the logging "
+        "policy's. Effective rounds: how many rounds of its own would be as informative. Unsupported: estimated share "
+        "of actions that the log never takes.",
         kind="quiet",
+    )
+
+
+def portfolio_line(result: Result) -> str:
+    """The value of the whole portfolio, or why there is none."""
+    portfolio, log = result.portfolio, result.log
+    if portfolio is None:
+        return f"The portfolio is not replayed by rejection: {no_rejection(log.min_offered_exposure)}."
+    if not len(portfolio.rewards):
+        return "No logged round matches a decision of the portfolio."
+    named = portfolio.estimate.interval(DELTA)
+    return (
+        f"The portfolio by rejection: {portfolio.estimate.value:.4f} per round over {len(portfolio.rewards):,} of "
+        f"{log.n_rounds:,} rounds ({_ends(named)}, {LABELS[named.name]})"
     )
 
 
 def _portfolio(result: Result) -> Iterator[Block | Table]:
     portfolio = result.portfolio
-    for name in portfolio.excluded:
-        yield kit.paragraph(Bold(name), " is excluded: the log does not take its actions.")
-    if not len(portfolio.rewards):
-        yield kit.paragraph("No logged round matches a decision of the portfolio.")
+    yield kit.paragraph(portfolio_line(result))
+    if portfolio is None or not len(portfolio.rewards):
         return
-    yield kit.paragraph(
-        f"The whole portfolio by rejection: {len(portfolio.rewards):,} of {result.log.n_rounds:,} rounds remain, "
-        f"with a mean reward of {portfolio.estimate.value:.4f} ({_text(portfolio.estimate.bootstrap(DELTA))})."
-    )
     total = max(sum(portfolio.plays), 1)
     pairs = zip(portfolio.names, portfolio.plays, strict=True)
     yield Table(("", "plays", "share"), [(name, f"{plays:,}", percent(plays / total)) for name, plays in pairs])
@@ -250,11 +292,11 @@ def _draw_values(axes: Axes, replay: Replay, summaries: Sequence[Summary]) -> No
     )
     for place, i in enumerate(reversed(replay.ranking)):
         names.append(kit.short(learners[i].name))
-        axes.plot(learners[i].interval, [place, place], color=colors[i], linewidth=3, solid_capstyle="round")
+        axes.plot(learners[i].interval.interval, [place, place], color=colors[i], linewidth=3, solid_capstyle="round")
         axes.plot([learners[i].value], [place], color=colors[i], marker="o", markersize=7, markeredgecolor="white")
     axes.set_yticks(range(len(names)), names, fontsize=9)
     axes.set_ylim(-0.6, len(names) - 0.4)
-    axes.set_title("Value per round with its 95 % interval", loc="left", fontsize=10)
+    axes.set_title("Value per round with its interval", loc="left", fontsize=10)
     drawing.frame(axes, grid="x")
 
 

@@ -121,6 +121,7 @@ class Source(Protocol):
 
     name: str
     n_skipped: int  # events of the last reading that the log itself excludes
+    floor: float  # no offered action was less probable in the last reading; nan if unknown
 
     @property
     def shared_names(self) -> tuple[str, ...]:
@@ -147,7 +148,7 @@ class LoggedRounds:
         self.n_rounds, self.n_actions, self.min_propensity = 0, 0, 1.0
         self.reward_range = (np.inf, -np.inf)
         self.min_exposure = self.min_offered_exposure = np.inf
-        self.has_pmf = True
+        self._least_actions = np.inf  # for which a round without features of offers states probabilities
         for batch in checked(source.read(faults), faults):
             self._add(batch)
         if faults.n_faults > allowed:
@@ -156,6 +157,10 @@ class LoggedRounds:
             raise InvalidArgument(f"{self.name} has no rounds, but must have at least one")
         if n_actions is not None:
             self.n_actions = count("n_actions", n_actions, minimum=self.n_actions)
+        if self._least_actions < self.n_actions:
+            self.min_offered_exposure = np.nan  # the others are offered as well
+        if 0.0 < source.floor <= self.min_propensity * (1 + 1e-9):  # which is rounded
+            self.min_offered_exposure = min(source.floor, self.min_propensity)
         self.skipped, self.n_skipped = tuple(faults.first), faults.n_faults
         self.n_excluded = source.n_skipped
         self.shared_names, self.offer_names = source.shared_names, source.offer_names
@@ -174,7 +179,8 @@ class LoggedRounds:
         self.min_offered_exposure = float(np.minimum(self.min_offered_exposure, each.min(initial=np.inf)))  # nan stays
         low, high = self.reward_range
         self.reward_range = (min(low, float(batch.rewards.min())), max(high, float(batch.rewards.max())))
-        self.has_pmf = self.has_pmf and not np.isnan(batch.pmf[:, 0]).any()
+        if not batch.offers.shape[2]:
+            self._least_actions = min(self._least_actions, batch.pmf.shape[1])
 
     @property
     def n_columns(self) -> int:
@@ -184,7 +190,8 @@ class LoggedRounds:
 
     def thinning(self, batch: Rounds) -> Array:
         """The probability with which each round is kept, so that all actions and rounds are equally likely to be."""
-        return self.min_exposure * batch.weights / batch.propensities
+        known = self.min_offered_exposure > 0.0
+        return (self.min_offered_exposure if known else self.min_exposure) * batch.weights / batch.propensities
 
     def each_round(self) -> Iterator[LoggedRound]:
         """The rounds one by one, with contexts as learners see them."""

@@ -45,7 +45,7 @@ Frames = Callable[[Faults], Iterator[tuple[int, pl.DataFrame]]]  # with the row 
 class TableSource:
     def __init__(self, name: str, frames: Frames) -> None:
         self.name, self._frames = name, frames
-        self.n_skipped = 0
+        self.n_skipped, self.floor = 0, np.nan
         self._values: dict[str, dict[str, int]] = {}  # the values of columns of strings, by order of appearance
         self._columns: tuple[str, ...] = ()
         self.offer_names: tuple[str, ...] = ()

@@ -246,6 +246,14 @@ class RewardMonitor:
         if arm is not None:
             streams[1].queue.append(play)
 
+    def forget_learner(self, learner: int) -> None:
+        """Monitor a fixed rule no more, because substitutes act for it."""
+        stream = self.learners.pop(learner, None)
+        if stream is not None:
+            plays = list(stream.queue)
+            stream.queue.clear()
+            self._give_up(plays)
+
     def close_play(self, round_: int, reward: float) -> bool:
         """Resolve a play, with nan if it was withdrawn; returns whether it is time for a check."""
         play = self.open.pop(round_, None)
@@ -371,7 +379,6 @@ class DriftMonitor:
         self._fixed_contexts = selection.traits.contexts == "fixed"
         self.monitor: RewardMonitor | None = None  # before the first round, and if nothing is monitored
         self._closed_rounds = 0  # in the sums of pairs when they were last checked
-        self._fixed: dict[int, bool] = {}  # whether a learner is a fixed rule, once that was asked
         if response == "restart":
             require(selection.selector, RestartsSelector, "begin a new epoch, as on_drift is 'restart'")
 
@@ -400,11 +407,11 @@ class DriftMonitor:
         """Whether the selector still knows the play of a ticket."""
         return ticket.epoch == self.epoch
 
-    def open_play(self, ticket: Ticket, reward_range: tuple[float, float] | None) -> None:
+    def open_play(self, ticket: Ticket, reward_range: tuple[float, float] | None, *, monitored: bool = True) -> None:
         """Monitor a play that was just decided."""
         ticket.epoch = self.epoch
         choice = ticket.choice
-        if self._response == "ignore" or choice is None or not choice.evidence:
+        if self._response == "ignore" or choice is None or not monitored:
             return
         monitor = self.monitor
         if monitor is None:
@@ -419,9 +426,10 @@ class DriftMonitor:
         arm = action if type(action) is int and not monitor.contexts_change else None
         if arm is not None and arm not in monitor.arms and len(monitor.arms) >= MAX_ARMS:
             arm = None
-        fixed = self._fixed.get(i)
-        if fixed is None:
-            fixed = self._fixed[i] = self._is_fixed(i)
+        fixed = self._is_fixed(i)
+        if not fixed and self._is_rule(i):
+            monitor.forget_learner(i)
+            return
         monitor.open_play(ticket.round, i, arm, nan if choice.greedy else ticket.regret, fixed)
 
     def close_play(self, ticket: Ticket, reward: float) -> Config | None:
@@ -446,9 +454,13 @@ class DriftMonitor:
         known = self._selection.can.drift
         return {} if known is None else dict(known.drift_evidence())
 
-    def _is_fixed(self, i: int) -> bool:
+    def _is_rule(self, i: int) -> bool:
         learner = self._pool.members[i].learner
         return learner is not None and not learner.can.learns
+
+    def _is_fixed(self, i: int) -> bool:
+        """Whether a learner is a fixed rule for which no substitute has acted: with substitutes it may learn."""
+        return self._is_rule(i) and not self._pool.members[i].substituted
 
     def _order_alarm(self, monitor: RewardMonitor, pairs: ComparesPairs) -> Alarm | None:
         experts, oldest = self._selection.traits.experts, self._tickets.oldest()

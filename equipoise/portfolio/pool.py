@@ -66,13 +66,19 @@ class Member:
     successes: int = 0  # since the last failure
     failures: int = 0  # in total
     last_error: str = ""
+    substituted: int = 0  # rounds drawn for it in which a substitute or the fallback acted
     logged_rounds: int = 0  # of logs that it learned before it played
     decide_times: Times = field(default_factory=Times, compare=False)
     learn_times: Times = field(default_factory=Times, compare=False)
 
     def is_available(self, round_: int) -> bool:
         """Whether it may be chosen in this round."""
-        return self.learner is not None and not self.suspended and self.paused_until <= round_
+        return self.is_present and self.paused_until <= round_
+
+    @property
+    def is_present(self) -> bool:
+        """Whether it was neither removed nor suspended by request."""
+        return self.learner is not None and not self.suspended
 
     @property
     def adapted(self) -> AdaptedLearner:
@@ -260,8 +266,12 @@ class Selection:
             raise InvalidArgument("share_data is True, but no learner accepts 'off_policy' data")
 
     def width(self, stated: Range | None) -> float:
-        low, high = self.reward_range(stated) or DEFAULT_RANGE
+        low, high = self.limits(stated)
         return high - low
+
+    def limits(self, stated: Range | None) -> Range:
+        """Return the range of rewards, or of expected rewards; the default if none is stated."""
+        return self.reward_range(stated) or DEFAULT_RANGE
 
     def reward_range(self, stated: Range | None) -> Range | None:
         """Return the range of rewards: the portfolio's, or the selector's if the portfolio states none."""

@@ -2,7 +2,7 @@
 
 `decide` lets the selector choose a learner without seeing the context, asks that learner for an action and returns a
 decision. `learn` takes the decision (or just its id) with its reward, in any order and however late. One learner cannot
-take the portfolio down: if it fails, another one plays, and an update that fails is kept for another try.
+take the portfolio down: if it fails, another one acts for it, and an update that fails is kept for another try.
 
 The parts: `settings`, `pool` (learners and selector), `rounds` (how a round is decided), `tickets` (open decisions),
 `updates` (which learners learn), `drift`, `events`, `statements` with `text`, and `state`, which connects them.
@@ -85,7 +85,6 @@ class Portfolio:
         window: int | None = None,
         fallback: Action | Callable[[Context], Action] | None = None,
         explore: float = 0.0,
-        availability: str = "any",
         reward_range: tuple[float, float] | None = None,
         clip: bool = False,
         on_drift: str = "warn",
@@ -206,7 +205,7 @@ class Portfolio:
         return len(self._state.tickets.open)
 
     def pending_learners(self) -> dict[str, int | None]:
-        """Return the learner of every decision that has no reward yet, by id; None if no learner played it."""
+        """Return the acting learner of every decision that has no reward yet, by id; None if no learner acted."""
         with self._lock:
             return {id_: ticket.learner for id_, ticket in self._state.tickets.open.items()}
 
@@ -260,7 +259,8 @@ class Portfolio:
         id
             Your own id of the decision. A repeated call with the same id and context returns the same decision.
         available
-            Names of the learners that may play this round. Default: all that are not suspended.
+            Names of the learners that may act in this round. They may depend on the context: the draw ignores them, and
+            if the learner that was drawn is not among them, a substitute acts for it. Default: all.
         at
             Time of the decision, in seconds; used for deadlines. Default: by the clock.
         propensity
@@ -379,7 +379,7 @@ class Portfolio:
             selection.refresh()
             member = state.pool.add(adapted)
             state.savable = state.rounds.savable = state.savable and can_be_restored(learner)
-            state.rounds.refresh_greedy_experts()
+            state.rounds.refresh_learners()
             state.updates.sharing |= {index} & selection.sharing(state.pool, state.settings.share_data)
             if isinstance(bound, Observed) and state.settings.delays == "any":
                 state.updates.learn_in_order(index)
@@ -691,7 +691,7 @@ FOLDS: dict[str, Callable[[Portfolio, PortfolioState, Mapping[str, Plain]], obje
     "learner_resumed": lambda portfolio, _, data: portfolio.resume(data["name"]),
     "learner_warmed": lambda _, state, data: state.fold_warmed(data),
     "rounds_replayed": lambda _, state, data: state.count_replayed(data["rounds"]),
-    "config": lambda _, state, data: state.reconfigure(data["changes"], declared=data["declared"]),
+    "config": lambda _, state, data: state.fold_config(data),
 }
 
 if Portfolio.__doc__ is not None:  # not with python -OO

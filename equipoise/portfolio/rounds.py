@@ -1,20 +1,21 @@
-"""Deciding a round: the selector draws a learner without seeing the context, and the learner proposes an action.
+"""Deciding a round: the selector draws a learner without seeing the context, and a learner proposes an action.
 
-A learner that raises an error, or makes an invalid proposal, is skipped, and the selector chooses among the others. The
-substitute was then selected by a failure that may depend on the context, so the round is not evidence unless
-availability is declared independent of contexts (`Choice.evidence`). The same holds for a round that a caller restricts
-to some of the learners. If every learner rejects the context as invalid, the caller is at fault: the error is passed on
-and no learner counts as failing. A learner that rejects what another one accepts counts as failing.
+The draw comes first, among all active learners that are not suspended, and the reward is credited to the learner that
+was drawn. If that learner raises an error, makes an invalid proposal, or is one that the caller excludes, a substitute
+acts: the learner with the most plays that can act (ties: the lower index), then one that is paused, then the fallback.
+So evidence about a learner is about the learner with its substitutes, and it does not matter that failures and the
+caller's restrictions may depend on the context. A play of a substitute counts the width of the rewards in an observed
+regret bound. If every learner rejects the context as invalid, the caller is at fault: the error is passed on and no
+learner counts as failing. A learner that rejects what another one accepts counts as failing.
 
-The *propensity* of an action is its probability given the context: sum_j p_j P_j(a), where p_j is the probability with
-which the selector chooses learner j and P_j(a) the probability with which learner j picks the action. P_j comes from
-`pmf` if the learner has it; a learner that draws no random numbers picks its proposal. With an exploration floor of
-epsilon over K offers it is epsilon / K + (1 - epsilon) sum_j p_j P_j(a).
+An exploration floor of epsilon over K offers comes before the draw: with probability epsilon the action is drawn
+uniformly, for no learner. The propensity of an action (`propensities`) is then epsilon / K + (1 - epsilon) times its
+propensity over all draws.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from math import inf, isfinite, isnan, nan
 from time import perf_counter
 from typing import NamedTuple, TypeAlias
@@ -28,73 +29,102 @@ from equipoise.kernels.streams import LEARNERS, SELECTOR, open_stream, seek
 from equipoise.learner import Proposal
 from equipoise.portfolio.events import logger
 from equipoise.portfolio.pool import Member, Pool, Selection, describe_error
+from equipoise.portfolio.propensities import Odds, Propensities, with_floor
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
 from equipoise.portfolio.tickets import Decision, Ticket, copy_if_mutable, own_copy
 from equipoise.selector import Choice
 from equipoise.types import Action, Config, Context
 
-SUBSTITUTES = 4 << 20  # lanes of the random streams for the choice of substitutes
 FLOOR = 5 << 20  # lane of the random stream of the exploration floor
-Available: TypeAlias = tuple[int, ...] | None  # the learners that could be chosen; None if all could
+Available: TypeAlias = tuple[int, ...] | None  # the learners that could be drawn; None if all could
 
 
 class Failure(NamedTuple):
-    """A learner that could not play: its index, the error, and whether the error may be the caller's."""
+    """A learner that could not act: its index, the error, and whether the error may be the caller's."""
 
     learner: int
     error: Exception
     caller_error: bool
 
 
+class InvalidProposal(InvalidArgument):
+    """An invalid proposal: a failure of its learner, not of the caller."""
+
+
+class Answers:
+    """The proposals of one round. Every learner is asked at most once."""
+
+    def __init__(
+        self, ask: Callable[[int], Proposal], can_act: Callable[[int], bool], substitutes: Callable[[], Sequence[int]]
+    ) -> None:
+        self._ask, self._can_act, self._substitutes = ask, can_act, substitutes
+        self._order: Sequence[int] | None = None  # of the learners that can act for another one
+        self.proposals: dict[int, Proposal] = {}
+        self.failures: dict[int, Failure] = {}
+
+    def of(self, i: int) -> Proposal | None:
+        """Return the proposal of a learner; None if it fails."""
+        if i not in self.proposals and i not in self.failures:
+            try:
+                self.proposals[i] = self._ask(i)
+            except Exception as error:
+                callers = isinstance(error, InvalidArgument) and not isinstance(error, InvalidProposal)
+                self.failures[i] = Failure(i, error, callers)
+        return self.proposals.get(i)
+
+    def acting(self, i: int) -> int | None:
+        """Return the learner that acts if learner i is drawn: itself or its substitute; None if no learner can act."""
+        if self._can_act(i) and self.of(i) is not None:
+            return i
+        if self._order is None:
+            self._order = self._substitutes()
+        return next((j for j in self._order if self.of(j) is not None), None)
+
+
 class Play(NamedTuple):
-    """The learner that plays a round, and the proposals."""
+    """A round that was drawn for a learner: the learner that acts, and the proposals."""
 
-    choice: Choice
-    proposal: Proposal
-    proposals: dict[int, Proposal]  # of every learner that was asked
+    choice: Choice | None  # the draw; None if no learner could be drawn
+    learner: int | None  # that acts; None for the fallback
+    proposal: Proposal  # of the learner that acts, or of the fallback
+    proposals: dict[int, Proposal]  # of every learner that was asked and answered
+    substitutes: dict[int, int | None]  # the learner that acts for each one that cannot; None: the fallback
     available: Available
-    probabilities: Sequence[float] | None  # with which they were chosen, if requested
-    failures: Sequence[Failure]
-
-
-class NoPlay(NamedTuple):
-    """The error that says why no learner could play a round."""
-
-    error: Exception
     failures: Sequence[Failure]
 
 
 class Round(NamedTuple):
-    """A decided round: a ticket without its id, the probability of its learner, and the play if learners were asked."""
+    """A decided round: a ticket without its id, the probability of its draw, and the play if learners were asked."""
 
     ticket: Ticket
     chance: float
-    play: Play | NoPlay | None
+    play: Play | None
 
     @property
     def proposals(self) -> Mapping[int, Proposal]:
-        return self.play.proposals if isinstance(self.play, Play) else {}
+        return {} if self.play is None else self.play.proposals
 
     @property
     def fell_back(self) -> bool:
-        return isinstance(self.play, NoPlay)
+        return self.play is not None and self.play.learner is None
 
     @property
     def failures(self) -> tuple[tuple[int, str], ...]:
         """The failures that count against learners: not an invalid context that no learner could use."""
         if self.play is None:
             return ()
-        played = isinstance(self.play, Play)
-        return tuple((i, describe_error(error)) for i, error, callers in self.play.failures if played or not callers)
+        acted = self.play.learner is not None
+        return tuple((i, describe_error(error)) for i, error, callers in self.play.failures if acted or not callers)
 
     def data(self, decision: Decision, digest: str) -> Config:
         """Return the data of the event, so that a fold can repeat the round without asking any learner."""
-        ticket = self.ticket
+        ticket, play = self.ticket, self.play
         return {
             "id": decision.id,
             "round": ticket.round,
             "learner": decision.learner,
             "name": decision.learner_name,
+            "drawn": decision.drawn,
             "action": ticket.action,
             "action_id": decision.action_id,
             "context": ticket.context,
@@ -102,16 +132,14 @@ class Round(NamedTuple):
             "choice": None if ticket.choice is None else tuple(ticket.choice),
             "probabilities": (decision.learner_probability, decision.action_probability, decision.propensity),
             "proposals": {j: tuple(proposal) for j, proposal in self.proposals.items()},
-            "available": self.play.available if isinstance(self.play, Play) else None,
+            "substitutes": () if play is None else tuple(sorted(play.substitutes.items())),
+            "available": None if play is None else play.available,
             "regret": ticket.regret,
+            "weight": ticket.weight,
             "learners_to_update": ticket.learners_to_update,
             "failures": self.failures,
             "fallback": self.fell_back,
         }
-
-
-class InvalidProposal(InvalidArgument):
-    """An invalid proposal: a failure of its learner, not of the caller."""
 
 
 class Rounds:
@@ -121,22 +149,21 @@ class Rounds:
         self.settings = settings
         self.savable = savable  # whether contexts and actions must be savable
         self._selection, self._pool, self._members = selection, pool, pool.members
-        self._selector, can = selection.selector, selection.can
+        self._selector, self._can = selection.selector, selection.can
         self._stream = open_stream(settings.seed)
-        self._contexts = Contexts(pool)
+        self._contexts, self.propensities = Contexts(pool), Propensities(selection, pool)
         self._lower = "lower" in selection.needs
         self._weighted = "weight" in selection.needs
         self._asks_all = bool({"actions", "weight"} & selection.needs)
-        self._takes_available, self._chances = can.takes_available, can.chances
-        self._own_propensity = None if can.propensity is None else can.propensity.propensity
-        self._learners_updated_by = None if can.updates is None else can.updates.learners_updated_by
-        self._wants_propensities = self._asks_all
-        self.refresh_greedy_experts()
+        self.refresh_learners()
         self.offers: Offers | None = None  # what the context of the round was turned into
 
-    def refresh_greedy_experts(self) -> None:
-        """Note the learners whose greedy action may be played."""
+    def refresh_learners(self) -> None:
+        """Note the learners whose greedy action may be played, and whether any learner draws its action at random."""
         self._greedy = self._selection.traits.greedy_learners
+        # Proposals that are certain add nothing: then the propensity given the proposals is the one given the context.
+        randomized = any(member.adapted.randomized for _, member in self._pool.present())
+        self._given_proposals = None if randomized or self._can.propensity is None else self._can.propensity.propensity
 
     def offers_of(self, context: Context) -> Offers | None:
         """Return the context as offers if that saves work, else None."""
@@ -145,159 +172,172 @@ class Rounds:
     def decide(
         self, context: Context, round_: int, allowed: frozenset[int] | None, *, propensity: bool = False
     ) -> Round:
-        """Decide a round; afterwards the selector has one more open play, unless no learner plays."""
+        """Decide a round; afterwards the selector has one more open play, unless it is drawn for no learner.
+
+        `allowed` are the learners that may act; None for all.
+        """
         explore, n_actions = self.settings.explore, 0
         if round_ == 1:
             self._contexts.check_first(context)
         self.offers = self._contexts.offers(context)
-        wanted = propensity or self._asks_all or explore > 0.0
-        self._wants_propensities = wanted and self._own_propensity is None
+        available = self._drawable(round_)
         if explore > 0.0:
             n_actions = count_actions(context, self._members)
             position = self._draw_from_floor(round_, n_actions) if n_actions else None
             if position is not None:
                 action = nth_offered(context, position)
-                return Round(self._explore(context, round_, allowed, action, n_actions), explore, None)
-        falls_back = self.settings.fallback is not None and self.settings.fallback is not lost_function
-        play = self._play(context, round_, allowed, include_paused=not falls_back)
-        if isinstance(play, Play):
-            chance = play.choice.probability * (1.0 - explore)
-            return Round(self._ticket_of(context, round_, play, n_actions), chance, play)
-        if not falls_back or not isinstance(play.error, NoLearnerAvailable):
-            raise play.error
-        return Round(self._fall_back(context, round_, play), nan, play)
+                return Round(self._explore(context, round_, allowed, available, action, n_actions), explore, None)
+        wanted = propensity or self._asks_all or explore > 0.0
+        return self._draw(context, round_, allowed, available, n_actions, wanted)
 
     def decision(self, ticket: Ticket, chance: float) -> Decision:
-        """Return the decision of a ticket, whose learner was chosen with probability `chance`."""
+        """Return the decision of a ticket, whose round was drawn as it was with probability `chance`."""
         action, i, context, action_id = ticket.action, ticket.learner, ticket.context, None
         if type(action) is not int:
             action = copy_if_mutable(action)
         name = None if i is None else self._members[i].name
         if isinstance(context, Offers) and context.ids is not None:
             action_id = context.ids[action]
-        return Decision(ticket.id, action, i, name, chance, ticket.action_probability, ticket.propensity, action_id)
+        probabilities = chance, ticket.action_probability, ticket.propensity
+        return Decision(ticket.id, action, i, name, ticket.drawn, *probabilities, action_id)
 
-    def probabilities_in(self, round_: int, allowed: Collection[int] | None = None) -> Sequence[float] | None:
-        """Return the probabilities of the learners in a round; None if the selector cannot tell."""
-        return self._probabilities(self._usable(round_, allowed)[0])
+    def probabilities_in(self, round_: int) -> Sequence[float] | None:
+        """Return the probabilities of the learners in a draw; None if the selector cannot tell."""
+        if self._can.chances is None:
+            return None
+        available = self._drawable(round_)
+        chances = self._can.chances.choice_probabilities
+        return chances() if available is None else chances(available)
 
-    def _play(
-        self, context: Context, round_: int, allowed: Collection[int] | None, *, include_paused: bool
-    ) -> Play | NoPlay:
-        """Let a learner play.
-
-        `allowed` are the learners to which the caller restricts the round. If `include_paused`, learners that are
-        paused because of failures are tried when no other one is left.
-        """
-        all_can_play = allowed is None and not self._pool.any_unavailable
-        usable, restricted = (None, False) if all_can_play else self._usable(round_, allowed)
-        find = self._ask_all if self._asks_all else self._ask_one
-        failures: list[Failure] = []
-        play = find(context, round_, usable, restricted, failures)
-        if play is not None:
-            return play
-        if include_paused:
-            paused = [i for i in self._selector.active if self._is_paused(i, round_, allowed)]
-            if paused:
-                play = find(context, round_, tuple(paused), restricted, failures)
-        return NoPlay(self._reason(failures, allowed), failures) if play is None else play
-
-    def _usable(self, round_: int, allowed: Collection[int] | None) -> tuple[Available, bool]:
-        """Return the learners that can be chosen, None if all can, and whether the caller excluded one of them."""
-        members = self._members
-        self._pool.any_unavailable = any(member.suspended or member.paused_until > round_ for member in members)
+    def _drawable(self, round_: int) -> Available:
+        """Return the learners that can be drawn; None if all can."""
+        members, pool = self._members, self._pool
+        if not pool.any_unavailable:
+            return None
+        pool.any_unavailable = any(member.suspended or member.paused_until > round_ for member in members)
         active = self._selector.active
         usable = tuple(i for i in active if members[i].is_available(round_))
-        chosen = usable if allowed is None else tuple(i for i in usable if i in allowed)
-        return (None if len(chosen) == len(active) else chosen), len(chosen) < len(usable)
-
-    def _is_paused(self, i: int, round_: int, allowed: Collection[int] | None) -> bool:
-        member = self._members[i]
-        suspended = member.learner is None or member.suspended
-        return not suspended and member.paused_until > round_ and (allowed is None or i in allowed)
-
-    def _ask_one(
-        self, context: Context, round_: int, available: Available, restricted: bool, failures: list[Failure]
-    ) -> Play | None:
-        """Ask the chosen learner; if it fails, choose another one. Return None if none is left."""
-        n_actions, attempt, randomized = n_offers(context), 0, self._selection.traits.randomized
-        while available is None or available:
-            if randomized:
-                seek(self._stream, SUBSTITUTES + attempt if attempt else SELECTOR, round_)
-            probabilities = self._probabilities(available) if self._wants_propensities else None
-            choice = self._selector.choose(self._stream.generator) if available is None else self._choose(available)
-            if choice is None:
-                break
-            i = choice.learner
-            if restricted:
-                choice = self._restricted(choice)
-            try:
-                proposal = self._ask(i, context, round_, n_actions)
-            except Exception as error:
-                self._selector.withdraw(choice)
-                failures.append(_failure(i, error))
-                available = tuple(j for j in (self._selector.active if available is None else available) if j != i)
-                restricted, attempt = True, attempt + 1
-                continue
-            except BaseException:
-                self._selector.withdraw(choice)
-                raise
-            self._observe(choice, {i: proposal})
-            return Play(choice, proposal, {i: proposal}, available, probabilities, failures)
-        return None
-
-    def _ask_all(
-        self, context: Context, round_: int, available: Available, restricted: bool, failures: list[Failure]
-    ) -> Play | None:
-        """Ask every learner, and choose one of those that could propose. Return None if none could."""
-        n_actions, active = n_offers(context), self._selector.active
-        proposals: dict[int, Proposal] = {}
-        for i in active if available is None else available:
-            try:
-                proposals[i] = self._ask(i, context, round_, n_actions)
-            except Exception as error:
-                failures.append(_failure(i, error))
-                restricted = True
-        if not proposals:
+        if len(usable) == len(active):
             return None
-        available = None if len(proposals) == len(active) else tuple(proposals)
-        if self._selection.traits.randomized:
+        return usable or (() if self._falls_back else self._paused(round_))
+
+    @property
+    def _falls_back(self) -> bool:
+        return self.settings.fallback is not None and self.settings.fallback is not lost_function
+
+    def _paused(self, round_: int) -> tuple[int, ...]:
+        """Return the learners that are paused because of failures: the last resort where there is no fallback."""
+        members = ((i, self._members[i]) for i in self._selector.active)
+        return tuple(i for i, each in members if each.is_present and each.paused_until > round_)
+
+    def _answers(
+        self,
+        context: Context,
+        round_: int,
+        allowed: Collection[int] | None,
+        available: Available,
+        choice: Choice | None,
+    ) -> Answers:
+        """Return the answers of a round, for which no learner has been asked yet."""
+        n_actions = n_offers(context)
+
+        def substitutes() -> list[int]:
+            plays = {row.learner: row.plays for row in self._selector.standing()}
+            if choice is not None:
+                plays[choice.learner] -= 1  # who acts for others does not depend on the draw
+            usable = self._selector.active if available is None else available
+            groups = [usable] if self._falls_back else [usable, [i for i in self._paused(round_) if i not in usable]]
+            return [
+                i
+                for group in groups
+                for i in sorted(group, key=lambda i: (-plays.get(i, 0), i))
+                if allowed is None or i in allowed
+            ]
+
+        return Answers(
+            lambda i: self._ask(i, context, round_, n_actions), lambda i: allowed is None or i in allowed, substitutes
+        )
+
+    def _draw(
+        self,
+        context: Context,
+        round_: int,
+        allowed: Collection[int] | None,
+        available: Available,
+        n_actions: int,
+        wanted: bool,
+    ) -> Round:
+        """Draw a learner, and let it or its substitute act; `wanted` is whether the propensity is."""
+        explore, randomized = self.settings.explore, self._selection.traits.randomized
+        if randomized:
             seek(self._stream, SELECTOR, round_)
-        probabilities = self._probabilities(available) if self._wants_propensities else None
-        choice = self._selector.choose(self._stream.generator) if available is None else self._choose(available)
-        if choice is None:
-            return None
-        if restricted:
-            choice = self._restricted(choice)
-        self._observe(choice, proposals)
-        return Play(choice, proposals[choice.learner], proposals, available, probabilities, failures)
-
-    def _observe(self, choice: Choice, proposals: dict[int, Proposal]) -> None:
+        # A selector with experts keeps the probabilities of every draw; others can tell those of the next one only.
+        wanted = wanted and randomized and self._given_proposals is None
+        odds = self.propensities.odds(None, available) if wanted and self._can.odds is None else None
+        choice = self._choose(available)
+        answers = self._answers(context, round_, allowed, available, choice)
         try:
-            self._selector.observe(choice, proposals)
+            play = self._let_act(answers, context, choice, available, allowed)
+            if choice is not None:
+                action = play.proposal.action
+                observe(self._selection, choice, play.proposals, play.substitutes, action, self.settings)
+                if wanted and self._can.odds is not None:
+                    odds = self.propensities.odds(choice, available)
+            ticket = self._ticket_of(context, round_, play, odds)
+            ticket.propensity = self._propensity_of(ticket, play, odds, answers)
         except BaseException:
-            self._selector.withdraw(choice)
+            if choice is not None:
+                self._selector.withdraw(choice)
             raise
+        if n_actions:
+            ticket.propensity = with_floor(ticket.propensity, explore, n_actions)
+        return Round(ticket, (1.0 if choice is None else choice.probability) * (1.0 - explore), play)
 
-    def _restricted(self, choice: Choice) -> Choice:
-        """Return the choice of a round in which not every learner could play."""
-        return choice if self.settings.availability == "independent" else choice._replace(evidence=False)
-
-    def _choose(self, available: tuple[int, ...]) -> Choice | None:
-        """Return the choice of the selector among some learners; None if it finds none."""
-        if not self._takes_available:
+    def _choose(self, available: Available) -> Choice | None:
+        """Return the draw of the selector; None if no learner can be drawn."""
+        rng = self._stream.generator
+        if available is None:
+            return self._selector.choose(rng)
+        if not available or not self._can.takes_available:
             return None
         try:
-            return self._selector.choose(self._stream.generator, available=available)
+            return self._selector.choose(rng, available=available)
         except NoLearnerAvailable:
             return None
 
-    def _probabilities(self, available: Available) -> Sequence[float] | None:
-        """Return the probabilities of the learners in the next choice; None if the selector cannot tell."""
-        if self._chances is None:
-            return None
-        chances = self._chances.choice_probabilities
-        return chances() if available is None else chances(available)
+    def _let_act(
+        self,
+        answers: Answers,
+        context: Context,
+        choice: Choice | None,
+        available: Available,
+        allowed: Collection[int] | None,
+    ) -> Play:
+        """Let the drawn learner act, or its substitute; raise an error if no learner can and there is no fallback."""
+        acting, proposal, substitutes = None, None, dict[int, int | None]()
+        if choice is not None:
+            if self._asks_all:
+                usable = self._selector.active if available is None else available
+                for i in usable:
+                    if allowed is None or i in allowed:
+                        answers.of(i)
+                acting_for = {i: answers.acting(i) for i in usable}
+                substitutes = {i: j for i, j in acting_for.items() if j != i}
+            acting = answers.acting(choice.learner)
+            if acting != choice.learner:
+                substitutes[choice.learner] = acting
+        failures = tuple(answers.failures.values())
+        proposals = dict(answers.proposals)
+        if acting is not None:
+            proposal = proposals[acting]
+            if choice is not None and choice.greedy and acting == choice.learner:
+                proposal = Proposal(proposal.greedy)  # the learner's bound does not cover the greedy action
+        else:
+            reason = self._reason(failures, allowed)
+            if not self._falls_back or not isinstance(reason, NoLearnerAvailable):
+                raise reason
+            proposal = Proposal(self._fallback_action(context, reason))
+        return Play(choice, acting, proposal, proposals, substitutes, available, failures)
 
     def _ask(self, i: int, context: Context, round_: int, n_actions: int | None) -> Proposal:
         member = self._members[i]
@@ -324,7 +364,7 @@ class Rounds:
         if failures and all(failure.caller_error for failure in failures):
             return failures[0].error
         reasons = [f"{self._members[i].name}: {describe_error(error)}" for i, error, _ in failures]
-        if not reasons and not self._takes_available:
+        if not reasons and self._pool.any_unavailable and not self._can.takes_available:
             reasons = ["choose() of the selector takes no available=, which is needed to choose among some learners"]
         if not reasons:
             reasons = ["all are suspended" if allowed is None else "none is active, not suspended and allowed"]
@@ -333,57 +373,53 @@ class Rounds:
             error.__cause__ = failures[0].error
         return error
 
-    def _ticket_of(self, context: Context, round_: int, play: Play, n_actions: int) -> Ticket:
-        choice, proposal = play.choice, play.proposal
-        if choice.greedy:
-            proposal = Proposal(proposal.greedy)  # the learner's bound does not cover the greedy action
-        action, _, regret, probability, _, _, plan = proposal
-        ticket = Ticket(round_, choice, context, action)
-        ticket.regret, ticket.action_probability = regret, probability
+    def _propensity_of(self, ticket: Ticket, play: Play, odds: Odds | None, answers: Answers) -> float:
+        """Return the propensity of the action of a draw, without a floor; nan if it is unknown or not wanted."""
+        choice = play.choice
+        if choice is None or play.learner is None:
+            return 1.0  # whichever learner is drawn, none can act
+        if not self._selection.traits.randomized:
+            return self.propensities.note(play.learner, play.proposal.probability)  # no other one could be drawn
+        if self._given_proposals is not None:
+            return self._given_proposals(choice)
+        return nan if odds is None else self._marginal(ticket.action, ticket.context, odds, answers)
+
+    def _marginal(self, action: Action, context: Context, odds: Odds, answers: Answers) -> float:
+        return self.propensities.marginal(
+            action, context, self.offers, odds, answers, lambda: self._chance_of_fallback(action, context)
+        )
+
+    def _chance_of_fallback(self, action: Action, context: Context) -> float:
+        """Return whether the fallback would take this action, as a probability; nan if such a round would fail."""
+        if not self._falls_back:
+            return nan
+        try:
+            return float(np.array_equal(action, self._fallback_action(context, NoLearnerAvailable("no learner"))))
+        except NoLearnerAvailable:
+            return nan
+
+    def _ticket_of(self, context: Context, round_: int, play: Play, odds: Odds | None) -> Ticket:
+        choice = play.choice
+        action, _, regret, probability, _, _, plan = play.proposal
+        ticket = Ticket(round_, choice, context, action, play.learner)
+        ticket.action_probability = probability
+        ticket.regret = self._selection.width(self.settings.reward_range) if ticket.substituted else regret
         if plan is not None:
             ticket.plan = plan
-        if self._own_propensity is not None:
-            ticket.propensity = self._own_propensity(choice)
-        elif not self._selection.traits.randomized:
-            ticket.propensity = probability  # no other learner could have been chosen
-        elif play.probabilities is not None:
-            ticket.propensity = self._marginal(action, context, round_, play.probabilities, play.proposals)
-        if n_actions:
-            ticket.propensity = with_floor(ticket.propensity, self.settings.explore, n_actions)
-        if self._learners_updated_by is not None:
-            ticket.learners_to_update = tuple(self._learners_updated_by(choice))
+        if self._can.updates is not None:
+            ticket.learners_to_update = tuple(self._can.updates.learners_updated_by(choice))
         elif self._weighted:
-            ticket.others = {j: other.action for j, other in play.proposals.items() if j != choice.learner}
+            ticket.others = {j: other.action for j, other in play.proposals.items() if j != play.learner}
+            if choice is not None:
+                ticket.weight = self._weight(play, choice, odds)
         return ticket
 
-    def _marginal(
-        self,
-        action: Action,
-        context: Context,
-        round_: int,
-        probabilities: Sequence[float],
-        proposals: Mapping[int, Proposal],
-    ) -> float:
-        """Return the propensity of an action without a floor; nan if a learner cannot tell. Never fail."""
-        total = 0.0
-        for j, chance in enumerate(probabilities):
-            if chance > 0.0:
-                try:
-                    total += chance * self._chance(j, action, context, round_, proposals.get(j))
-                except Exception:  # a learner that cannot tell now does not spoil the decision
-                    return nan
-        return 1.0 if total > 1.0 else total  # rounding may leave more; nan stays
-
-    def _chance(self, j: int, action: Action, context: Context, round_: int, proposal: Proposal | None) -> float:
-        """Return the probability with which learner j picks the action."""
-        learner = self._members[j].adapted
-        if "pmf" not in learner.provides and not learner.randomized:
-            known = self._ask(j, context, round_, n_offers(context)) if proposal is None else proposal
-            return float(np.array_equal(action, known.action))
-        probabilities = learner.pmf(learner.sees(context, self.offers))
-        if probabilities is None:
-            return nan
-        return float(probabilities[action]) if action < len(probabilities) else 0.0
+    def _weight(self, play: Play, choice: Choice, odds: Odds | None) -> float:
+        """Return one over the probability with which the learner that acts does so in this context."""
+        chance = choice.probability
+        if play.substitutes and odds is not None:
+            chance = sum(each for i, _, each in odds if play.substitutes.get(i, i) == play.learner)
+        return 1.0 / (chance * (1.0 - self.settings.explore))
 
     def _draw_from_floor(self, round_: int, n_actions: int) -> int | None:
         """Return the position of an action drawn uniformly, with probability `explore`; else None."""
@@ -394,31 +430,68 @@ class Rounds:
         return min(int(number / explore * n_actions), n_actions - 1)
 
     def _explore(
-        self, context: Context, round_: int, allowed: frozenset[int] | None, action: int, n_actions: int
+        self,
+        context: Context,
+        round_: int,
+        allowed: Collection[int] | None,
+        available: Available,
+        action: int,
+        n_actions: int,
     ) -> Ticket:
-        # The probabilities of learners do not tell how a selector with propensities of its own plays them.
-        own = self._own_propensity is not None
-        probabilities = None if own else self.probabilities_in(round_, allowed)
-        chance = nan if probabilities is None else self._marginal(action, context, round_, probabilities, {})
-        ticket = Ticket(round_, None, context, action)
+        ticket = Ticket(round_, None, context, action, None)
         ticket.action_probability = 1.0 / n_actions
+        if self._can.updates is not None:
+            ticket.learners_to_update = tuple(self._can.updates.learners_updated_by(None))
+        if self.settings.explore == 1.0:
+            chance = 0.0  # no round is drawn for a learner
+        else:
+            answers = self._answers(context, round_, allowed, available, None)
+            if available == ():
+                chance = self._chance_of_fallback(action, context)
+            else:
+                odds = self.propensities.odds(None, available)
+                chance = nan if odds is None else self._marginal(action, context, odds, answers)
         ticket.propensity = with_floor(chance, self.settings.explore, n_actions)
         return ticket
 
-    def _fall_back(self, context: Context, round_: int, no_play: NoPlay) -> Ticket:
+    def _fallback_action(self, context: Context, reason: Exception) -> Action:
         fallback = self.settings.fallback
         try:
             action = fallback(context) if callable(fallback) else fallback
             action = check_action("fallback", action, n_offers(context), self.savable)
             check_offered("fallback", action, context)
         except Exception as failure:
-            message = f"{no_play.error}, and the fallback failed ({describe_error(failure)})"
+            message = f"{reason}, and the fallback failed ({describe_error(failure)})"
             raise NoLearnerAvailable(message) from failure
-        return Ticket(round_, None, context, action)
+        return action
 
 
-def _failure(i: int, error: Exception) -> Failure:
-    return Failure(i, error, isinstance(error, InvalidArgument) and not isinstance(error, InvalidProposal))
+def observe(
+    selection: Selection,
+    choice: Choice,
+    proposals: Mapping[int, Proposal],
+    substitutes: Mapping[int, int | None],
+    action: Action,
+    settings: PortfolioSettings,
+) -> None:
+    """Tell the selector the proposals of a round, in which `action` is the one played.
+
+    A learner that could not act has the action of its substitute, of which nothing is claimed: the lowest reward as
+    lower bound, the width of the rewards as regret.
+    """
+    if not substitutes:
+        selection.selector.observe(choice, proposals)
+        return
+    low, _ = selection.limits(settings.reward_range)
+    width = selection.width(settings.reward_range)
+    complete = dict(proposals)
+    for i, acting in substitutes.items():
+        acted = action if acting is None else proposals[acting].action
+        complete[i] = Proposal(acted, low, width, nan, acted)
+    if selection.can.takes_substitutes:
+        selection.selector.observe(choice, complete, substitutes)
+    else:
+        selection.selector.observe(choice, complete)
 
 
 class Contexts:
@@ -540,11 +613,6 @@ def check_offered(name: str, action: Action, context: Context) -> None:
     """Raise an error if the mask of the offers excludes the action."""
     if isinstance(context, Offers) and context.mask is not None and action is not None and not context.mask[action]:
         raise InvalidProposal(f"{name} is {action}, but the mask of the offers excludes it")
-
-
-def with_floor(chance: float, floor: float, n_actions: int) -> float:
-    """Return the propensity under an exploration floor, from the one without it."""
-    return nan if isnan(chance) else floor / n_actions + (1.0 - floor) * chance
 
 
 def count_actions(context: Context, members: Sequence[Member]) -> int:

@@ -22,7 +22,6 @@ from equipoise.settings.checks import boolean, count, fraction, interval, one_of
 from equipoise.types import Config, Plain
 
 AGGREGATES = ("first", "sum", "last")
-AVAILABILITIES = ("any", "independent")
 DELAYS = ("any", "independent", "exogenous")
 RESPONSES = ("warn", "restart", "ignore")
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -159,21 +158,15 @@ class PortfolioSettings:
     fallback: Any = portfolio_setting(  # noqa: RUF009  it declares a field; an action, or a function from a context to one
         None,
         check_fallback,
-        "The action, or a function from the context to the action, if no learner can play.",
+        "The action, or a function from the context to the action, if no learner can act.",
         changeable=True,
         encode=_fallback_to_plain,
     )
     explore: float = portfolio_setting(
         0.0,
         fraction,
-        "Probability with which an offered action is drawn uniformly, instead of a learner's: a play of no learner.",
-        changeable=True,
-    )
-    availability: str = portfolio_setting(
-        "any",
-        partial(one_of, options=AVAILABILITIES),
-        '"any", or "independent" if failures of learners, and `available` of `decide`, do not depend on contexts. With '
-        '"any", a round that a substitute plays does not count as evidence.',
+        "Probability with which an offered action is drawn uniformly, for no learner. Learners that share data learn "
+        "from it too.",
         changeable=True,
     )
     reward_range: tuple[float, float] | None = portfolio_setting(

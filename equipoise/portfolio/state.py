@@ -11,15 +11,16 @@ from typing import Any
 from equipoise.certificates import AnyElimination
 from equipoise.errors import InvalidArgument
 from equipoise.learner import MinimalLearner, Proposal, can_be_restored
+from equipoise.portfolio import old_forms
 from equipoise.portfolio.drift import DriftMonitor
 from equipoise.portfolio.events import Events, logger
 from equipoise.portfolio.pool import Pool, Selection
-from equipoise.portfolio.rounds import Play, Round, Rounds, check_action
+from equipoise.portfolio.rounds import Round, Rounds, check_action, observe
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
 from equipoise.portfolio.statements import History, Reporter
 from equipoise.portfolio.tickets import Counts, Decision, Ticket, Tickets, check_key, clipped, combine, optional_tuple
 from equipoise.portfolio.updates import FailedUpdate, Failures, LearnerUpdates
-from equipoise.selector import Choice, Reconfigures, Selector, check_credit, replay, require
+from equipoise.selector import Choice, LeavesOut, Reconfigures, Selector, check_credit, replay, require
 from equipoise.settings.checks import in_range, measured
 from equipoise.storage.parts import describe_part, rebuild_learners, rebuild_selector
 from equipoise.types import Config, Outcome, Plain
@@ -46,7 +47,8 @@ class PortfolioState:
         self.drift = DriftMonitor(settings.on_drift, self.selection, self.pool, self.tickets)
         in_order = self.selection.traits.observed if settings.delays == "any" else ()
         weighted = "weight" in self.selection.needs
-        self.updates = LearnerUpdates(self.pool, weighted=weighted, in_order=in_order)
+        decides = self.selection.can.updates
+        self.updates = LearnerUpdates(self.pool, decides=decides, weighted=weighted, in_order=in_order)
         self.rounds = Rounds(self.selection, self.pool, settings, savable=self.savable)
         self.reporter = Reporter(self)
         self.recommendation = ""  # why it has this selector, if it was given none
@@ -141,7 +143,7 @@ class PortfolioState:
         if self._events_wanted():
             self.events.emit("decided", decided.data(decision, digest), key=decision.id if digest else None)
         play = decided.play
-        if isinstance(play, Play) and not play.failures:  # fast path
+        if play is not None and not play.failures and not decided.fell_back:  # fast path
             for i in play.proposals:
                 self.pool.members[i].succeeded_deciding()
         elif play is not None:
@@ -150,17 +152,19 @@ class PortfolioState:
         if ticket.round % REPORTED_EVERY == 0:
             self.events.announce_blocked(self.reporter.blocked())
 
-    def open(self, ticket: Ticket) -> None:
+    def open(self, ticket: Ticket, *, monitored: bool = True) -> None:
         """Add a decided round to the ledger."""
         self.tickets.round = ticket.round
         if ticket.round >= self.history.next_round:
             self._sample()
         if ticket.choice is None:
             self._count_unplayed(1)
+        elif ticket.substituted:
+            self.pool.members[ticket.choice.learner].substituted += 1
         self.tickets.open[ticket.id] = ticket
         if self.updates.in_order:
             self.updates.open(ticket)
-        self.drift.open_play(ticket, self.reward_range)
+        self.drift.open_play(ticket, self.reward_range, monitored=monitored)
 
     def _sample(self) -> None:
         history = self.history
@@ -183,9 +187,13 @@ class PortfolioState:
     # Its reward arrives, in one part or several, its deadline passes, or it is withdrawn.
 
     def check_credit(self, ticket: Ticket, reward: float, regret: float | None) -> tuple[float, float]:
-        """Return reward and regret as floats, nan for an unknown regret; raise an error if they are invalid."""
+        """Return reward and regret as floats, nan for an unknown regret; raise an error if they are invalid.
+
+        A play of a substitute counts the width of the rewards, which was known before, whatever its regret.
+        """
         if ticket.choice is None or not self.drift.in_epoch(ticket):
             return self.check_reward(reward), nan
+        regret = None if ticket.substituted else regret
         if self.selection.traits.reward_range is None:
             self.check_reward(reward)
         if self.selection.can.credit is not None:
@@ -221,7 +229,7 @@ class PortfolioState:
 
     def regret_of(self, ticket: Ticket, outcome: Outcome) -> float:
         """Return what a play adds to the observed regret bound, if its learner tells that only now; nan otherwise."""
-        if ticket.learner is None:
+        if ticket.learner is None or ticket.substituted:
             return nan
         in_order = self.updates.is_next(ticket)
         if in_order is None:
@@ -296,7 +304,7 @@ class PortfolioState:
         limits = self.reward_range if self.selection.traits.noise is None else None
         reward = total if limits is None else clipped(total, limits)
         # The regret of a round without an outcome, if unknown, is the width of the reward range.
-        known = ticket.learner not in self.selection.traits.observed or not isnan(ticket.regret)
+        known = ticket.drawn not in self.selection.traits.observed or not isnan(ticket.regret)
         regret = None if known else self.selection.width(settings.reward_range)
         checked = self.check_credit(ticket, reward, regret)
         self.settle(ticket, "expired", *checked, ticket.outcome, was_clipped=reward != total)
@@ -313,6 +321,7 @@ class PortfolioState:
         elif ticket.choice is None:
             self._count_unplayed(-1)
         else:
+            self.pool.members[ticket.choice.learner].substituted -= ticket.substituted
             eliminations = self.selection.selector.withdraw(ticket.choice) or ()
         self.counts.withdrawn += 1
         self.tickets.close(ticket)
@@ -351,33 +360,42 @@ class PortfolioState:
         for elimination in self.reporter.in_rounds(eliminations):
             data = {"name": names[elimination.learner.index], "witness": names[elimination.witness.index]}
             reason = elimination.reason(data["witness"])
+            if self.pool.members[elimination.learner.index].substituted:
+                reason += ", with its substitutes"
             self.events.announce_elimination(elimination, {**data, "round": elimination.round, "reason": reason})
 
     # An event of a log is folded.
 
     def fold_decided(self, data: Mapping[str, Plain]) -> None:
+        data, left_out = old_forms.decided(data)
         choice = None if data["choice"] is None else Choice(*data["choice"])
         proposals = {int(j): Proposal(*proposal) for j, proposal in data["proposals"].items()}
+        decision, selector = Decision.of_event(data), self.selection.selector
         if choice is not None:
-            replay(self.selection.selector, choice, data["available"])
-            self.selection.selector.observe(choice, proposals)
-        decision = Decision.of_event(data)
-        ticket = Ticket(data["round"], choice, data["context"], decision.action)
+            replay(selector, choice, data["available"])
+            observe(self.selection, choice, proposals, dict(data["substitutes"]), decision.action, self.settings)
+            if left_out:
+                require(selector, LeavesOut, "leave a round out of evidence").leave_out(choice)
+        ticket = Ticket(data["round"], choice, data["context"], decision.action, decision.learner)
         ticket.id, ticket.time, ticket.regret = decision.id, self.tickets.time, data["regret"]
-        ticket.learners_to_update = optional_tuple(data["learners_to_update"])
-        if not data["fallback"]:
-            ticket.action_probability, ticket.propensity = decision.action_probability, decision.propensity
-        if choice is not None and not choice.greedy:
-            ticket.plan = proposals[choice.learner].plan
-        if self.updates.weighted and choice is not None:
-            ticket.others = {j: proposal.action for j, proposal in proposals.items() if j != choice.learner}
+        ticket.learners_to_update, ticket.weight = optional_tuple(data["learners_to_update"]), data["weight"]
+        ticket.action_probability, ticket.propensity = decision.action_probability, decision.propensity
+        if ticket.learner is not None and (ticket.substituted or choice is None or not choice.greedy):
+            ticket.plan = proposals[ticket.learner].plan
+        if self.updates.weighted:
+            ticket.others = {j: proposal.action for j, proposal in proposals.items() if j != ticket.learner}
         if data["digest"]:
             self.tickets.callers.remember(data["digest"], decision, ticket.round)
         else:
             self.tickets.ids.record(decision.id)
         self.counts.fallbacks += bool(data["fallback"])
-        self.open(ticket)
+        self.open(ticket, monitored=not left_out)
         self.pool.count_answers(proposals, data["failures"], ticket.round)
+
+    def fold_config(self, data: Mapping[str, Plain]) -> None:
+        changes = old_forms.settings(data["changes"])
+        if changes or not data["changes"]:
+            self.reconfigure(changes, declared=data["declared"])
 
     def fold_settled(self, kind: str, data: Mapping[str, Plain]) -> None:
         """Fold a reward that arrived, or the one of a deadline that passed, as it was logged."""
@@ -436,14 +454,14 @@ class PortfolioState:
         given = iter(rebuild_learners(rows, learners))
         rebuilt = [None if row is None else next(given) for row in saved["learners"]]
         restored = rebuild_selector(saved["selector"], selector)
-        restored.restore(saved["selector"]["state"])
-        state = cls(rebuilt, restored, PortfolioSettings(**saved["settings"]))
+        restored.restore(dict(old_forms.selector_state(saved["selector"]["state"], saved["tickets"]["open"])))
+        state = cls(rebuilt, restored, PortfolioSettings(**old_forms.settings(saved["settings"])))
         for member, part, row in zip(state.pool.members, saved["learners"], saved["members"], strict=True):
             if part is not None:
                 member.adapted.restore(part["state"])
             member.restore(row)
         state.recommendation, state.counts = saved["recommendation"], Counts(**saved["counts"])
-        state.declared = PortfolioSettings(**saved["declared"])
+        state.declared = PortfolioSettings(**old_forms.settings(saved["declared"]))
         state.drift.restore(saved["drift"])
         state.history.restore(saved["history"])
         state.tickets.restore(saved["tickets"])

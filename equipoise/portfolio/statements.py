@@ -201,6 +201,7 @@ class LearnerStatement:
     name: str
     state: str  # one of `LEARNER_STATES`
     standing: Standing
+    substituted: int  # rounds drawn for it in which a substitute or the fallback acted
     logged_rounds: int  # that it learned before it played
     paused_until: int  # the first round in which it may play again after failures
     last_error: str
@@ -325,8 +326,8 @@ class Reporter:
 
     def _learner(self, row: Standing) -> LearnerStatement:
         member = self._state.pool.members[row.learner]
-        state, logged = self.state_of(row.learner), member.logged_rounds
-        return LearnerStatement(member.name, state, row, logged, member.paused_until, member.last_error)
+        state, rounds = self.state_of(row.learner), (member.substituted, member.logged_rounds)
+        return LearnerStatement(member.name, state, row, *rounds, member.paused_until, member.last_error)
 
     def state_of(self, i: int) -> str:
         """Return the state of a learner, one of `LEARNER_STATES`."""
@@ -407,6 +408,9 @@ class Reporter:
             ],
             "failed_updates": len(state.updates.failed),
             "forgotten_updates": state.updates.forgotten,
+            "unknown_propensities": [
+                f"{name}: {reason}" for name, reason in sorted(state.rounds.propensities.unknown.items())
+            ],
             "learners": [self._learner_health(i) for i in range(len(state.pool))],
         }
 
@@ -417,6 +421,7 @@ class Reporter:
             "state": self.state_of(i),
             "logged_rounds": member.logged_rounds,
             "failures": member.failures,
+            "substituted": member.substituted,
             "last_error": member.last_error,
             "paused_until_round": member.paused_until if member.paused_until > self._state.tickets.round else None,
             "decide": member.decide_times.to_json(),

@@ -56,8 +56,10 @@ def headlines(statements: Statements) -> list[str]:
         )
         lines.append(f"All of this is about {rewards}{counted}.")
     lines += _about_drift(statements.drift, names)
+    if any(learner.substituted for learner in statements.learners):
+        lines.append("Substitutes acted in some rounds: all of this is about each learner with its substitutes.")
     if statements.unplayed:
-        lines.append(f"No learner played {statements.unplayed:,} of these rounds: fallback or exploration.")
+        lines.append(f"{statements.unplayed:,} of these rounds were drawn for no learner: fallback or exploration.")
     if statements.replayed:
         lines.append(f"{statements.replayed:,} of these rounds were replayed from a log.")
     return lines
@@ -67,6 +69,8 @@ def about(statements: Statements, learner: LearnerStatement) -> str:
     """Return the line about one learner."""
     row, state, limits = learner.standing, STATE_WORDS[learner.state], statements.reward_range or (-inf, inf)
     line = row.describe(learner.name, statements.certificate, limits, state)
+    if learner.substituted:
+        line += f" {_with_substitutes(learner)}"
     if learner.logged_rounds:
         line += f" {_beginning(learner.logged_rounds)}"
     return line if learner.state == ACTIVE or not row.active else f"{line} It is {state}."
@@ -85,6 +89,11 @@ def _about_drift(drift: DriftStatement, names: tuple[str, ...]) -> Iterator[str]
         )
 
 
+def _with_substitutes(learner: LearnerStatement) -> str:
+    rounds = f"{learner.substituted:,} round{'' if learner.substituted == 1 else 's'}"
+    return f"A substitute acted for it in {rounds}."
+
+
 def _beginning(logged_rounds: int) -> str:
     return f"It began with {logged_rounds:,} logged rounds, which no statement counts."
 
@@ -93,6 +102,7 @@ def explain(explanation: Explanation, *, with_rule: bool = True) -> str:
     """Return why a learner plays as often as it does, with the rule of the selector if it may play."""
     learner, statements = explanation.learner, explanation.statements
     sentences = [_plays(learner, statements)]
+    sentences += [_with_substitutes(learner)] if learner.substituted else []
     sentences += [_beginning(learner.logged_rounds)] if learner.logged_rounds else []
     if learner.state == ACTIVE:
         sentences += [rule(statements)] if with_rule else []
@@ -141,7 +151,8 @@ def _absence(explanation: Explanation) -> str:
     elimination = explanation.elimination
     if elimination is not None:
         reason = elimination.reason(statements.names[elimination.witness.index])
-        return f"It was eliminated in round {elimination.round:,}: {reason}."
+        who = ", with its substitutes," if learner.substituted else ""
+        return f"It was eliminated{who} in round {elimination.round:,}: {reason}."
     again = " It becomes active again if that changes." if explanation.readmits else ""
     return f"It is inactive, because its rewards contradict its bound.{again}"
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from equipoise.errors import DuplicateDecision, DuplicateReward, InvalidArgument, UnknownDecision
 from equipoise.features import Offers
+from equipoise.portfolio import old_forms
 from equipoise.portfolio.settings import PortfolioSettings
 from equipoise.selector import Choice
 from equipoise.settings.checks import measured, real
@@ -50,16 +51,20 @@ class Decision(NamedTuple):
     action
         The action to take.
     learner
-        Index of the learner that plays; None if no learner does (fallback, exploration floor).
+        Index of the learner that acts; None if no learner does (fallback, exploration floor).
     learner_name
-        Name of that learner, unique in the portfolio; None if no learner plays.
+        Name of that learner, unique in the portfolio; None if no learner acts.
+    drawn
+        Index of the learner that the selector drew, which gets the credit. It differs from `learner` if a substitute or
+        the fallback acts for it. None if the round was drawn for no learner (exploration floor, or none can be drawn).
     learner_probability
-        Probability with which this learner was chosen, before the context was seen; if no learner plays, the
-        probability of that.
+        Probability with which `drawn` was drawn, before the context was seen; if that is None, the probability of a
+        round that is drawn for no learner.
     action_probability
-        Probability with which the learner then picked this action; nan if it cannot tell.
+        Probability with which the acting learner then picked this action; nan if it cannot tell.
     propensity
-        Probability of the action over all learners that might have been chosen; nan if unknown.
+        Probability of the action given the context, over everything that might have been drawn; nan if unknown.
+        `Portfolio.health()` says why it is unknown.
     action_id
         Id of the action, if the offers have ids.
     """
@@ -68,6 +73,7 @@ class Decision(NamedTuple):
     action: Action
     learner: int | None
     learner_name: str | None
+    drawn: int | None = None
     learner_probability: float = 1.0
     action_probability: float = nan
     propensity: float = nan
@@ -76,7 +82,8 @@ class Decision(NamedTuple):
     @classmethod
     def of_event(cls, data: Mapping[str, Plain]) -> Self:
         """Return the decision that an event `decided` is about."""
-        made = data["id"], data["action"], data["learner"], data["name"]
+        data, _ = old_forms.decided(data)
+        made = data["id"], data["action"], data["learner"], data["name"], data["drawn"]
         of_learner, of_action, propensity = data["probabilities"]
         return cls(*made, of_learner, of_action, propensity, data["action_id"])
 
@@ -89,23 +96,36 @@ class Ticket:
     epoch = 0  # of the selector, which begins a new one after drift
     offers: Offers | None = None  # what the context was turned into for learners with a feature map
     time = 0.0  # at which it was decided, if deadlines are in seconds
-    regret = nan  # as proposed; nan if unknown
+    regret = nan  # as proposed, or the width of the rewards for a substitute; nan if unknown
     plan: Plain = None  # of the proposal
     action_probability = nan
     propensity = nan
     learners_to_update: tuple[int, ...] | None = None  # if the selector decides which learners learn from it
+    weight = 1.0  # of the round for the learner that acts, if learners learn from weighted rounds
     others: Mapping[int, Action] = MappingProxyType({})  # actions that learners which did not play learn with weight 0
     outcome: Outcome = None
     reward = nan
     updated: tuple[int, ...] = ()
 
-    def __init__(self, round_: int, choice: Choice | None, context: Context, action: Action) -> None:
+    def __init__(
+        self, round_: int, choice: Choice | None, context: Context, action: Action, learner: int | None
+    ) -> None:
         self.round = round_
-        self.choice = choice  # None: a play of no learner
-        self.learner = None if choice is None else choice.learner  # that plays; None if no learner does
+        self.choice = choice  # None: drawn for no learner
+        self.learner = learner  # that acts; None if no learner does
         self.context = context
         self.action = action
         self.rewards: dict[str, float] = {}  # by key, if several rewards make one
+
+    @property
+    def drawn(self) -> int | None:
+        """The learner that the round was drawn for, which gets the credit; None if there is none."""
+        return None if self.choice is None else self.choice.learner
+
+    @property
+    def substituted(self) -> bool:
+        """Whether a substitute or the fallback acts for the learner that was drawn."""
+        return self.choice is not None and self.choice.learner != self.learner
 
     def __repr__(self) -> str:
         reward = "" if isnan(self.reward) else f", reward {self.reward:g}"
@@ -118,6 +138,8 @@ class Ticket:
             "round": self.round,
             "epoch": self.epoch,
             "choice": None if self.choice is None else tuple(self.choice),
+            "learner": self.learner,
+            "weight": self.weight,
             "context": self.context,
             "action": None if callable(self.action) else self.action,  # a policy: learners learn from the outcome
             "time": self.time,
@@ -136,9 +158,10 @@ class Ticket:
     @classmethod
     def from_row(cls, row: Mapping[str, Plain]) -> Self:
         """Return the ticket that `to_row` described."""
+        row = old_forms.ticket(row)
         choice = None if row["choice"] is None else Choice(*row["choice"])
-        ticket = cls(row["round"], choice, row["context"], row["action"])
-        ticket.id, ticket.epoch, ticket.time = row["id"], row["epoch"], row["time"]
+        ticket = cls(row["round"], choice, row["context"], row["action"], row["learner"])
+        ticket.id, ticket.epoch, ticket.time, ticket.weight = row["id"], row["epoch"], row["time"], row["weight"]
         ticket.action_probability, ticket.propensity = row["probabilities"]
         ticket.others = dict(row["others"])
         ticket.learners_to_update = optional_tuple(row["learners_to_update"])
@@ -271,7 +294,7 @@ class CallerIds:
     def restore(self, rows: list[Plain]) -> None:
         self._open, self._closed = {}, OrderedDict()
         for is_open, digest, decision, round_ in rows:
-            remembered = Remembered(digest, Decision(*decision), round_)
+            remembered = Remembered(digest, Decision(*old_forms.decision(decision)), round_)
             (self._open if is_open else self._closed)[remembered.decision.id] = remembered
 
 
@@ -315,8 +338,8 @@ def check_time(at: float) -> float:
 class Counts:
     """Numbers of rounds and rewards that took another way than from a learner's play to its reward."""
 
-    unplayed: int = 0  # rounds that no learner played: fallback, exploration floor
-    fallbacks: int = 0  # of these, the ones of the fallback
+    unplayed: int = 0  # rounds that were drawn for no learner: exploration floor, or no learner can be drawn
+    fallbacks: int = 0  # rounds in which the fallback acted
     withdrawn: int = 0  # rounds that did not happen
     expired: int = 0  # decisions that reached their deadline
     ignored: int = 0  # rewards that arrived after it

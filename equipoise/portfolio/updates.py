@@ -1,6 +1,7 @@
 """Updates: which learners learn from a round, when, and how a failed update is kept.
 
-The learner that played learns. With shared data, every learner that accepts off-policy data learns from every round.
+The learner that acted learns; the one that was drawn, if a substitute acted for it, does not. With shared data, every
+learner that accepts off-policy data learns from every round.
 Learners whose bound is `Observed` learn in the order of their plays unless delays are declared independent of the
 rewards: if bad rewards arrive later than good ones, learning at once would bias the data that the bound is built on.
 All others learn at once. A selector with the capability `Updates` decides, when a round is decided, which learners
@@ -22,6 +23,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.learner import AdaptedLearner
 from equipoise.portfolio.pool import Member, Pool, describe_error
 from equipoise.portfolio.tickets import Ticket
+from equipoise.selector import Updates
 from equipoise.types import Config
 
 MAX_FAILED_UPDATES = 1_000
@@ -39,9 +41,9 @@ class FailedUpdate(NamedTuple):
 class LearnerUpdates:
     """Updates learners, and keeps the updates that failed."""
 
-    def __init__(self, pool: Pool, *, weighted: bool, in_order: Iterable[int]) -> None:
+    def __init__(self, pool: Pool, *, decides: Updates | None, weighted: bool, in_order: Iterable[int]) -> None:
         self._members: list[Member] = pool.members
-        self.weighted = weighted
+        self._decides, self.weighted = decides, weighted
         self.sharing: set[int] = set()  # learners that learn from every round
         # The learners that learn in the order of their plays, with the rounds that each still has to learn from.
         self.in_order: dict[int, deque[Ticket]] = {i: deque() for i in in_order}
@@ -75,15 +77,12 @@ class LearnerUpdates:
 
     def learners_of(self, ticket: Ticket) -> Sequence[int]:
         """Return the learners that learn from this round."""
-        choice = ticket.choice
-        if choice is None:
-            return sorted(self.sharing)
         if ticket.learners_to_update is not None:
             return ticket.learners_to_update
-        own = choice.learner
+        own = () if ticket.learner is None else (ticket.learner,)
         if self.weighted:
-            return sorted({own, *ticket.others})
-        return sorted(self.sharing | {own}) if self.sharing else (own,)
+            return sorted({*own, *ticket.others})
+        return sorted(self.sharing.union(own)) if self.sharing else own
 
     def open(self, ticket: Ticket) -> None:
         """Queue a new round with the learners that learn in order."""
@@ -184,21 +183,23 @@ class LearnerUpdates:
             arguments["plan"] = plan
         if not self.weighted:
             learn(context, outcome, ticket.reward, **arguments)
-        elif ticket.choice is not None and i == ticket.choice.learner:
-            learn(context, outcome, ticket.reward, 1.0 / ticket.choice.probability, **arguments)
+        elif i == ticket.learner:
+            learn(context, outcome, ticket.reward, ticket.weight, **arguments)
         else:
             learn(context, ticket.others[i], 0.0, 0.0, **arguments)
 
     def _probability(self, i: int, ticket: Ticket) -> float:
         """Return the probability of the action among the rounds that this learner learns from."""
-        # The choice of the learner does not depend on the context, so among its own plays the action has the
-        # probability with which the learner picked it; among all rounds it has the propensity.
-        return ticket.propensity if i in self.sharing or self._is_anothers(i, ticket) else ticket.action_probability
+        # Which learner acts depends on the context at most, not on what it draws, so among the rounds in which it acts
+        # the action has the probability with which the learner picked it; among all rounds it has the propensity.
+        shares = i in self.sharing or (self._decides is not None and i in self._decides.learners_updated_by(None))
+        return ticket.propensity if shares or self._is_anothers(i, ticket) else ticket.action_probability
 
     def _is_anothers(self, i: int, ticket: Ticket) -> bool:
         """Whether the selector lets this learner learn from an action that it did not draw itself."""
         choice = ticket.choice
-        return ticket.learners_to_update is not None and choice is not None and (choice.greedy or choice.learner != i)
+        greedy = choice is not None and choice.greedy and not ticket.substituted
+        return ticket.learners_to_update is not None and (greedy or ticket.learner != i)
 
     def check_untouched(self, ticket: Ticket) -> None:
         """Raise an error if a learner has learned from this round."""

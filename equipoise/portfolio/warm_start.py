@@ -74,8 +74,7 @@ class Log(Protocol):
 
     name: str
     n_rounds: int
-    min_exposure: float  # smallest p / w of a logged action
-    min_offered_exposure: float  # of an offered action; nan if the log does not say all probabilities
+    min_offered_exposure: float  # smallest p / w of an offered action; nan if the log does not say all probabilities
 
     def each_round(self) -> Iterator[LoggedRound]:
         """Yield the rounds, in order."""
@@ -140,6 +139,18 @@ class Plays(Protocol):
     def withdraw(self, decision: Decision | str) -> None: ...
 
 
+def no_rejection(exposure: float) -> str:
+    """Return why a log cannot be played by rejection; empty if it can.
+
+    `exposure` is the smallest p / w of an offered action. If an action cannot be taken in some contexts, rounds with
+    these contexts are left out more often, and the others are not distributed as live rounds are.
+    """
+    if exposure > 0.0:
+        return ""
+    lacks = "does not say the probability of every offered action" if isnan(exposure) else "has probabilities 0"
+    return f"the log {lacks}, so whether a round counts would depend on its context"
+
+
 def by_rejection(
     portfolio: Plays,
     rounds: Iterable[LoggedRound],
@@ -178,9 +189,8 @@ class LogReplay:
                 f"evidence is True with aggregate {state.settings.aggregate!r}, but a logged reward is whole"
             )
         exposure = log.min_offered_exposure if isinstance(log, Log) else nan
-        if not exposure > 0.0:
-            lacks = "does not say the probability of every offered action" if isnan(exposure) else "has probabilities 0"
-            raise InvalidArgument(f"evidence is True, but the log {lacks}: whether a round counts would depend on it")
+        if rule := no_rejection(exposure):
+            raise InvalidArgument(f"evidence is True, but {rule}")
         for logged in _rounds(log):  # before the first is played
             _checked(state, logged)
         self._state, self._lock, self._log, self._kept = state, lock, log, 0

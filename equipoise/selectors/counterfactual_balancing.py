@@ -27,7 +27,7 @@ rewards, LB best_lower, phi `realized_regrets`, rho floor, kappa slack, B MARGIN
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import exp, log, sqrt
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -247,15 +247,15 @@ def close_round(params: Params, state: State, e: int, reward: float, regret: flo
         expert.action = proposals.greedy[expert.learner] if expert.greedy else proposals.actions[expert.learner]
     pairs.add_round(params.evidence, state.credit, e, reward, True, True)  # for choosing and for certificates
     arrive_at_experts(params, state, e, reward, proposals.values)
+    pairs.count_updates(state.credit, e)
 
 
 @kernel
 def arrive_at_experts(params: Params, state: State, e: int, reward: float, values: Sequence[float]) -> None:
-    """What else the next draw uses of a round: overlap, predictions, and who has learned."""
+    """What else the next draw uses of a round: overlap and predictions."""
     if not params.all_shared:
         pairs.add_overlap(state.credit)
     pairs.score(params.evidence, state.credit, e, reward, values)
-    pairs.count_updates(state.credit, e)
 
 
 @kernel
@@ -386,12 +386,27 @@ class CounterfactualBalancing(KernelSelector[Params, State, Elimination]):
         mode = self._experts.mode(LEARNING[word], boolean("greedy", greedy))
         return self._add_learner(bound, mode)
 
+    def odds(self, choice: Choice | None = None, available: Collection[int] | None = None) -> tuple[float, ...]:
+        """The probability of each expert: with which an open play was drawn or, with None, in the next choice."""
+        if choice is not None:
+            odds: tuple[float, ...] = self._experts.entry(choice).details.odds
+            return odds
+        masked = () if available is None else self._rounds.mask_unavailable(available)
+        try:
+            return self._experts.odds()
+        finally:
+            self._rounds.unmask(masked)
+
     def propensity(self, choice: Choice) -> float:
-        """The probability, given context and proposals, with which the action of an open play was played."""
+        """The probability, given context and all proposals, with which the action of an open play was played.
+
+        This is q of the paired evidence. If learners draw their proposals at random, it is not the propensity of the
+        action, which is its probability given the context alone.
+        """
         return self._experts.propensity(choice)
 
-    def learners_updated_by(self, choice: Choice) -> tuple[int, ...]:
-        """The learners that learn from an open play."""
+    def learners_updated_by(self, choice: Choice | None) -> tuple[int, ...]:
+        """The learners that learn from an open play; with None, those that learn from every round."""
         return self._experts.learners_updated_by(choice)
 
     def pair_rounds(self) -> int:

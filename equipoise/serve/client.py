@@ -116,9 +116,10 @@ class Client:
         context: Mapping[str, float] | Sequence[Any] | None = None,
         *,
         offers: Iterable[Mapping[str, Any]] | None = None,
+        available: Iterable[str] | None = None,
         id: str | None = None,
     ) -> Decision:
-        """Decide a round.
+        """Decide a round. Over HTTP learners have names only: `learner` and `drawn` of the decision are None.
 
         Parameters
         ----------
@@ -126,13 +127,17 @@ class Client:
             Features that all offers share, in order or by name; or, without offers, rows of a matrix.
         offers
             The actions of this round: each {"id": ..., "features": ...}. Default: those of the configuration.
+        available
+            Names of the learners that may act in this round. Default: all.
         id
             Your own id of the decision. Default: a random one.
         """
         body = {"context": context, "offers": None if offers is None else list(offers), "id": id or uuid4().hex}
+        if available is not None:
+            body["available"] = list(available)
         row = self._json("POST", "/decide", {key: value for key, value in body.items() if value is not None})
         of_learner, of_action, propensity = (nan if row[key] is None else row[key] for key in PROBABILITIES)
-        who = None, row["learner"]
+        who = None, row["learner"], None
         return Decision(row["id"], row["action"], *who, of_learner, of_action, propensity, row["action_id"])
 
     def reward(self, id: str, reward: float, *, key: str | None = None) -> None:

@@ -14,7 +14,6 @@ from starlette.responses import Response
 
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName
 from equipoise.learner import MinimalLearner
-from equipoise.portfolio import Decision
 from equipoise.serve import metrics, schemas
 from equipoise.serve.failures import Refused, kind_of, problem_of
 from equipoise.serve.guard import WHOLE, logger
@@ -87,14 +86,18 @@ def answer(value: Any, status: int = 200) -> Response:
     return Answer(encode(value), status)
 
 
-async def make_decision(call: Call, context: Context, id_: str | None) -> Decision:
-    return await call.served.engine.run(Hosted.decide, context, id_, call.service.settings.max_open)
+def _decide(
+    hosted: Hosted, context: Context, id_: str | None, max_open: int, available: list[str] | None
+) -> schemas.Decided:
+    decision = hosted.decide(context, id_, max_open, available)
+    return schemas.Decided.of(decision, hosted.portfolio.learner_names)
 
 
 async def decide(call: Call) -> Response:
     body, served = call.body, call.served
     context = served.reader.read(body.context, body.offers)
-    return answer(schemas.Decided.of(await make_decision(call, context, body.id)))
+    max_open = call.service.settings.max_open
+    return answer(await served.engine.run(_decide, context, body.id, max_open, body.available))
 
 
 async def reward(call: Call) -> Response:
@@ -234,7 +237,7 @@ async def evaluate(call: Call) -> Response:
         context = served.reader.read_attributes(attributes)
     except EquipoiseError as error:
         raise Refused(400, "INVALID_CONTEXT", str(error)) from error
-    decision = await make_decision(call, context, None)
+    decision = await served.engine.run(Hosted.decide, context, None, call.service.settings.max_open)
     value = plain(decision.action) if decision.action_id is None else decision.action_id
     metadata = {"decision": decision.id, "learner": decision.learner_name or ""}
     return answer(schemas.Evaluation(served.name, value, str(value), "SPLIT", metadata))

@@ -140,7 +140,9 @@ class Hosted:
             data = event.data
             self._settled[_key(data["id"], data.get("part"))] = data.get("reward")
 
-    def decide(self, context: Context, id_: str | None, max_open: int = MAX_OPEN) -> Decision:
+    def decide(
+        self, context: Context, id_: str | None, max_open: int = MAX_OPEN, available: list[str] | None = None
+    ) -> Decision:
         """Decide a round, once if it has a caller's id, and unless so many decisions wait for their rewards."""
         if id_ is not None:
             for event in self.find(id_):
@@ -148,7 +150,7 @@ class Hosted:
                     return _repeated(event, context)
         if len(self.arrivals) >= max_open:
             self._make_room(id_, max_open)
-        return self.portfolio.decide(context, id=id_, at=self.time)
+        return self.portfolio.decide(context, id=id_, available=available, at=self.time)
 
     def _make_room(self, id_: str | None, max_open: int) -> None:
         """Close overdue decisions; raise an error if that is not enough and the request is not a repeated one."""

@@ -5,7 +5,7 @@ Limits stand here, once: of numbers (squares of larger ones overflow), of texts 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Annotated, Any, Literal
 
@@ -45,26 +45,32 @@ class DecideRequest(Struct, forbid_unknown_fields=True):
 
     context: Named | Entries | None = None
     offers: Annotated[list[Offer], Meta(min_length=1, max_length=MAX_OFFERS)] | None = None
+    available: Annotated[list[Label], Meta(max_length=MAX_NAMES)] | None = None  # the learners that may act
     id: Id | None = None
 
 
 class Decided(Struct):
-    """A decision. A probability that is unknown is null; the learner is null where no learner plays."""
+    """A decision. A probability that is unknown is null.
+
+    `learner` acts and `drawn` gets the credit; they differ if a substitute acts, and are null where there is none.
+    """
 
     id: str
     action: Any
     action_id: str | None
     learner: str | None
+    drawn: str | None
     learner_probability: float | None
     action_probability: float | None
     propensity: float | None
 
     @classmethod
-    def of(cls, decision: Decision) -> Decided:
-        """Return the answer to a request that made this decision."""
+    def of(cls, decision: Decision, names: Sequence[str]) -> Decided:
+        """Return the answer to a request that made this decision; `names` are those of all learners."""
         action = decision.action if type(decision.action) is int else plain(decision.action)
         probabilities = decision.learner_probability, decision.action_probability, decision.propensity  # nan: null
-        return cls(decision.id, action, decision.action_id, decision.learner_name, *probabilities)
+        drawn = None if decision.drawn is None else names[decision.drawn]
+        return cls(decision.id, action, decision.action_id, decision.learner_name, drawn, *probabilities)
 
 
 class Reward(Struct, forbid_unknown_fields=True):

@@ -66,9 +66,6 @@ class Units:
             "noise": optional(positive)("noise", noise),
         }
         own = self._own_units()
-        if said["noise"] is None and said["reward_range"] is not None and "reward_range" not in own:
-            low, high = said["reward_range"]
-            said["noise"] = (high - low) / 2 if "noise" in self._unstated else None
         return agreed_units(said, own, self._unstated, self._label(), self._kind, self._refusal)
 
     def _own_units(self) -> dict[str, Any]:
@@ -139,7 +136,7 @@ class Units:
         if "reward_range" in own:
             self._leave_unstated("reward_range", DEFAULT_RANGE)
         if "noise" in own:
-            low, high = self.reward_range if "reward_range" in own else DEFAULT_RANGE
+            low, high = self.reward_range
             self._leave_unstated("noise", (high - low) / 2)
 
 

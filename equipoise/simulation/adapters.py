@@ -104,8 +104,8 @@ def select_in_portfolio(adapter: PortfolioSource, stream: Stream, t: int) -> Tur
     adapter.context = adapter.problem.observe(stream.generator)
     adapter.decision = adapter.selector.decide(adapter.context)
     decision = adapter.decision
-    i = decision.learner
-    assert i is not None  # without a fallback and an exploration floor a learner plays every round
+    i = decision.drawn
+    assert i is not None  # without an exploration floor every round is drawn for a learner
     return Turn(i, decision.learner_probability * decision.action_probability, TEACH, t, i, False)
 
 

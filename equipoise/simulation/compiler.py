@@ -9,8 +9,10 @@ everything runs as plain Python.
 
 from __future__ import annotations
 
+import gc
 import inspect
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
@@ -195,17 +197,33 @@ class Driver:
     def _prepare(self, signature: tuple[object, ...]) -> None:
         register()
         if self._entry is None:
-            self._native.compile(signature)
+            self._compile(signature)
         else:
             with self._entry.locked():
                 try:
-                    self._native.compile(signature)
+                    self._compile(signature)
                 except errors.NumbaError:
                     raise
                 except Exception:  # files that Numba cannot load
                     self._entry.clear()
                     self._load()
-                    self._native.compile(signature)
+                    self._compile(signature)
+
+    def _compile(self, signature: tuple[object, ...]) -> None:
+        with without_collection():
+            self._native.compile(signature)
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Pause the garbage collector: with it, compiling takes a fifth longer."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _layout(value: object) -> object:

@@ -100,8 +100,8 @@ def play_adapted(components: Components, run: Run, turn: Turn) -> Played:
     action, reward, update = int(batch.actions[n]), float(batch.rewards[n]), int(batch.updates[n])
     agrees = proposal.action == action
     source.answers.proposed[n] = proposal.action
-    inner: Any = learner.learner
-    source.answers.probabilities[n] = inner.pmf(context)[action] if "pmf" in learner.provides else float(agrees)
+    pmf = learner.pmf(context) if "pmf" in learner.provides else None
+    source.answers.probabilities[n] = float(agrees) if pmf is None else pmf[action]
     if update == ALWAYS or (update == WHEN_PROPOSED and agrees):
         # A round of its own has the probability with which it proposed the action.
         probability = batch.propensities[n] if update == ALWAYS else proposal.probability

@@ -26,19 +26,19 @@ class TestExplorations:
     scores = np.array([0.2, 0.9, 0.5])
 
     def test_epsilon(self) -> None:
-        assert Epsilon(0.3).pmf(self.scores, 1, 1, (0.0, 1.0)) == pytest.approx([0.1, 0.8, 0.1])
+        assert Epsilon(0.3).pmf(self.scores, 1, 1) == pytest.approx([0.1, 0.8, 0.1])
 
     def test_softmax(self) -> None:
         weights = np.exp(self.scores / 0.2)
-        assert Softmax(0.2).pmf(self.scores, 1, 1, (0.0, 1.0)) == pytest.approx(weights / weights.sum())
+        assert Softmax(0.2).pmf(self.scores, 1, 1) == pytest.approx(weights / weights.sum())
 
     def test_softmax_of_distant_scores_does_not_overflow(self) -> None:
-        assert Softmax(1e-9).pmf(np.array([-500.0, 500.0]), 1, 1, (-500.0, 500.0)).tolist() == [0.0, 1.0]
+        assert Softmax(1e-9).pmf(np.array([0.0, 1.0]), 1, 1).tolist() == [0.0, 1.0]
 
     def test_inverse_gap(self) -> None:
-        rate = 4.0 * 9**0.5 / 2.0
+        rate = 4.0 * 9**0.5
         others = [1 / (3 + rate * 0.7), 1 / (3 + rate * 0.4)]
-        found = InverseGap(4.0).pmf(self.scores, 1, 9, (0.0, 2.0))
+        found = InverseGap(4.0).pmf(self.scores, 1, 9)
         assert found == pytest.approx([others[0], 1 - sum(others), others[1]])
 
     @pytest.mark.parametrize("bad", [{"class": "Greedy"}, {"epsilon": 0.1}, "Epsilon", 3])
@@ -80,14 +80,14 @@ class TestScikitLearn:
 
     def test_reward_beyond_the_range_of_a_classifier_is_refused(self) -> None:
         learner = SUBJECTS["logistic"].make()
-        with pytest.raises(InvalidArgument, match=r"reward is 1\.5, but must lie in \[0\.0, 1\.0\] for a classifier"):
+        with pytest.raises(InvalidArgument, match=r"reward is 1\.5, but must lie in \[0\.0, 1\.0\] for SGDClassifier"):
             learner.learn(np.ones((2, 8)), 0, 1.5)
 
     def test_what_it_learned_before_is_not_used(self) -> None:
         from sklearn.linear_model import SGDRegressor
 
         trained = SGDRegressor().partial_fit(np.ones((1, DIM)), [1.0])
-        assert Exploring(Sklearn(trained, dim=DIM)).decide(np.ones((1, DIM))).value == 0.0
+        assert Exploring(Sklearn(trained, dim=DIM)).decide(np.ones((1, DIM))).value == 0.5
 
     @pytest.mark.parametrize(
         ("estimator", "message"),
@@ -123,7 +123,7 @@ class TestLightGBM:
         probe, seen = updates(1, seed=9)[0][0], []
         rows: list[np.ndarray] = []
         rewards: list[float] = []
-        expected = [0.5] * 3
+        expected = [0.5] * 3  # the middle of the range
         for n, (actions, action, reward) in enumerate(updates(75), start=1):
             learner.learn(actions, action, reward)
             rows.append(actions[action])
@@ -132,10 +132,10 @@ class TestLightGBM:
                 # The updates up to the last multiple of 20, in the order of the ring of 40.
                 last = n - 7
                 ring = sorted(range(max(0, last - 40), last), key=lambda update: update % 40)
-                data = lightgbm.Dataset(np.array([rows[i] for i in ring]), [rewards[i] for i in ring])
+                data = lightgbm.Dataset(np.array([rows[i] for i in ring]), [2 * rewards[i] - 1 for i in ring])
                 fixed = {"deterministic": True, "force_row_wise": True, "num_threads": 1, "verbosity": -1, "seed": 0}
                 booster = lightgbm.train({**fixed, "min_data_in_leaf": 2}, data, 3)
-                expected = booster.predict(probe).clip(0, 1).tolist()
+                expected = (0.5 + 0.5 * booster.predict(probe)).clip(0, 1).tolist()
             proposal = learner.decide(probe, np.random.default_rng(0))
             assert proposal.value == pytest.approx(max(expected), rel=1e-12)
             seen.append(proposal.value)
@@ -211,8 +211,7 @@ class TestVW:
         from vowpalwabbit import Workspace
 
         learner = VW(options, dim=DIM, reward_range=(0.0, 1.0))
-        costs = "" if "--epsilon" in options else "--cb_min_cost -1 --cb_max_cost 0 "
-        reference = Workspace(f"--cb_explore_adf --quiet {costs}{options}")
+        reference = Workspace(f"--cb_explore_adf --quiet {options}")
         for t, (numbers, _, number) in enumerate(updates(60)):
             actions, reward = np.round(numbers), round(number, 2)  # Vowpal Wabbit rounds fractions in text
             lines = ["|f " + " ".join(f"x{j}:{value!r}" for j, value in enumerate(row)) for row in actions.tolist()]
@@ -222,7 +221,7 @@ class TestVW:
             if t % 2:
                 learner.pmf(actions[::-1])  # another context in between, so that examples are built again
             learner.learn(actions, proposal.action, reward)
-            lines[proposal.action] = f"0:{-reward!r}:{proposal.probability!r} {lines[proposal.action]}"
+            lines[proposal.action] = f"0:{1.0 - reward!r}:{proposal.probability!r} {lines[proposal.action]}"
             reference.learn(lines)
 
     def test_logged_probability_counts(self) -> None:
@@ -308,11 +307,11 @@ def test_epsilon_draws_as_its_probabilities_say() -> None:
     for _ in range(200):
         exploration, n_actions = Epsilon(float(rng.choice([0.0, 0.1, rng.random(), 1.0]))), int(rng.integers(1, 9))
         scores, greedy = rng.random(n_actions), int(rng.integers(n_actions))
-        borders = np.cumsum(exploration.pmf(scores, greedy, 1, (0.0, 1.0)))[:-1]
+        borders = np.cumsum(exploration.pmf(scores, greedy, 1))[:-1]
         near = np.concatenate([borders - 1e-9, borders + 1e-9])
         for number in [*rng.random(10), *near[(near >= 0.0) & (near < 1.0)]]:
-            expected = Exploration.draw(exploration, scores, greedy, 1, (0.0, 1.0), float(number))
-            assert exploration.draw(scores, greedy, 1, (0.0, 1.0), float(number)) == expected
+            expected = Exploration.draw(exploration, scores, greedy, 1, float(number))
+            assert exploration.draw(scores, greedy, 1, float(number)) == expected
 
 
 @needs("vowpalwabbit")

@@ -51,13 +51,34 @@ def test_a_whole_replay(tmp_path: Path, config: Path, capsys: pytest.CaptureFixt
     assert sorted(path.name for path in out.iterdir()) == ["replay.json", "replay.png", "replay.svg", "report.html"]
     data = json.loads((out / "replay.json").read_text())
     assert (data["version"], data["method"], data["ranking"]) == (1, method, ["right", "small"])
-    assert data["health"]["passed"] and data["portfolio"]["excluded"] == []
+    assert data["health"]["passed"] and data["portfolio"]["learners"] == ["right", "small"]
+    assert data["learners"][0]["interval"]["name"] == "time_uniform"
+    assert "95 % time-uniform" in printed and "at all times, for the mean over the rounds so far" in printed
     assert data["learners"][0]["value"] > data["learners"][1]["value"]
     page = (out / "report.html").read_text()
     assert "<svg" in page and "http" not in page.replace("http-equiv", "")
     for line in printed.splitlines():
         if line.strip().startswith("bound ="):
             assert line.strip() in page.replace("&quot;", '"')
+
+
+@pytest.mark.compiled
+def test_a_log_that_never_takes_the_actions_of_the_learners(
+    tmp_path: Path, config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """There are no values, and the table, the page and the data say why."""
+    truth = linear_truth(300, 1)
+    certain = np.eye(4)[truth.actions]
+    write_parquet(truth._replace(pmf=certain).log(), tmp_path / "log.parquet")
+    assert run(tmp_path / "log.parquet", "--config", config, "--out", tmp_path / "out") == 0
+    printed, page = capsys.readouterr().out, (tmp_path / "out" / "report.html").read_text()
+    for text in (printed, page):
+        assert "takes an action of probability 0 in the log, first in row" in text
+        assert "not replayed by rejection: the log has probabilities 0" in text
+    assert "On 300 logged rounds, no learner has a value." in page and "nan" not in page
+    data = json.loads((tmp_path / "out" / "replay.json").read_text())
+    assert data["portfolio"] is None and data["learners"][0]["unsupported_row"] >= 1
+    assert data["learners"][0]["estimates"] == {} and data["learners"][0]["value"] is None
 
 
 @pytest.mark.compiled

@@ -200,12 +200,12 @@ def test_action_on_the_ball_agrees_with_a_dense_search(dim: int, scale: float, m
         optimistic = theta @ grid + half_widths
         assert optimistic[-1] == pytest.approx(optimistic.max(), rel=1e-9)
         assert proposal.regret == pytest.approx(min(2 * (half_widths[-1] + misspecification), 1.0), rel=1e-9)
-        lower = theta @ action[:dim] - half_widths[-1] - misspecification
+        lower = 0.5 + theta @ action[:dim] - half_widths[-1] - misspecification  # from the middle of the range
         assert proposal.lower == pytest.approx(min(max(lower, 0.0), 1.0), rel=1e-9, abs=1e-12)
         reward = float(rng.random() < 0.5 + 0.3 * action[0] / 1.5)
         learner.learn(ball, action, reward)
         rows.append(action[:dim])
-        rewards.append(reward)
+        rewards.append(reward - 0.5)
 
 
 @pytest.mark.parametrize(

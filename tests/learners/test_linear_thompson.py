@@ -66,7 +66,7 @@ def test_decisions_are_those_of_the_naive_reference(settings: dict) -> None:
     very same draw; that F F^T = Sigma^{-1} is checked in every round. K changes, and columns beyond dim are ignored.
     """
     dim, rng = 3, np.random.default_rng(33)
-    defaults = {"scale": 1.0, "delta": 0.01, "regularization": 1.0, "norm_bound": 1.0} | settings
+    defaults = {"scale": 1.0, "delta": 0.01, "regularization": 1.0, "norm_bound": 2.0} | settings
     learner = LinearThompson(dim, noise=0.5, reward_range=(-1.0, 1.0), **settings)
     rows, rewards = np.zeros((0, dim)), np.zeros(0)
     for t in range(300):
@@ -85,8 +85,8 @@ def test_decisions_are_those_of_the_naive_reference(settings: dict) -> None:
         features = actions[:, :dim]
         action = int(np.argmax(features @ drawn))
         half_widths = beta * np.sqrt(np.vecdot(features, np.linalg.solve(sigma, features.T).T))
-        lower = np.clip((features @ theta - half_widths)[action], -1.0, 1.0)
-        upper = np.clip((features @ theta + half_widths).max(), -1.0, 1.0)
+        lower = np.clip((features @ theta - 1.0 - half_widths)[action], -1.0, 1.0)
+        upper = np.clip((features @ theta - 1.0 + half_widths).max(), -1.0, 1.0)
 
         assert proposal.action == action
         assert proposal.lower == pytest.approx(lower, abs=1e-9)
@@ -94,7 +94,7 @@ def test_decisions_are_those_of_the_naive_reference(settings: dict) -> None:
         assert isnan(proposal.probability)
         reward = float(rng.random())
         learner.learn(actions, action, reward)
-        rows, rewards = np.vstack([rows, features[action]]), np.append(rewards, reward)
+        rows, rewards = np.vstack([rows, features[action]]), np.append(rewards, reward + 1.0)
 
 
 def statement_ever_broken(seed: int, noise: float) -> bool:
@@ -105,8 +105,8 @@ def statement_ever_broken(seed: int, noise: float) -> bool:
         2, noise=noise, norm_bound=0.12, regularization=0.01, delta=0.1, scale=0.5, reward_range=(-1.0, 1.0)
     )
     for _ in range(100):
-        actions = unit_rows(rng, 4, 2)
-        means = actions @ theta
+        actions = np.abs(unit_rows(rng, 4, 2))
+        means = actions @ theta - 1.0  # linear above the low end of the range
         proposal = learner.decide(actions, rng)
         if proposal.lower > means[proposal.action] or proposal.regret < means.max() - means[proposal.action]:
             return True

@@ -48,15 +48,15 @@ class NaiveOFUL:
         for action in actions[:, : self.dim]:
             norm = sqrt(action @ np.linalg.solve(sigma, action))
             half_width = self.scale * beta * norm + self.misspecification * sqrt(len(self.rows)) * norm
-            optimistic.append(theta @ action + half_width)
-            lowers.append(np.clip(theta @ action - half_width - self.misspecification, low, high))
+            optimistic.append(low + theta @ action + half_width)
+            lowers.append(np.clip(low + theta @ action - half_width - self.misspecification, low, high))
             regrets.append(min(2 * half_width + 2 * self.misspecification, high - low))
         best = int(np.argmax(optimistic))
         return best, lowers[best], regrets[best], np.array(optimistic)
 
     def learn(self, row: Array, reward: float) -> None:
         self.rows.append(row[: self.dim])
-        self.rewards.append(reward)
+        self.rewards.append(reward - self.reward_range[0])
 
 
 def actions_in_the_ball(rng: np.random.Generator, n: int, dim: int) -> Array:
@@ -72,7 +72,14 @@ def actions_in_the_ball(rng: np.random.Generator, n: int, dim: int) -> Array:
         {"dim": 1, "delta": 0.2},
         {"dim": 3, "scale": 0.25, "regularization": 0.3, "noise": 0.2, "norm_bound": 2.5},
         {"dim": 2, "misspecification": 0.05},
-        {"dim": 6, "noise": 0.5, "scale": 0.5, "misspecification": 0.02, "reward_range": (-2.0, 3.0)},
+        {
+            "dim": 6,
+            "noise": 0.5,
+            "scale": 0.5,
+            "misspecification": 0.02,
+            "reward_range": (-2.0, 3.0),
+            "norm_bound": 1.0,
+        },
     ],
 )
 def test_equals_the_naive_reference(settings: dict) -> None:
@@ -204,13 +211,13 @@ def test_statements_hold_on_a_linear_problem() -> None:
     n_broken = 0
     for seed in range(60):
         rng = np.random.default_rng([14, seed])
-        theta = np.array([0.5, 0.3, -0.2])
+        theta = np.array([0.5, 0.3, 0.2])
         learner = OFUL(3, noise=0.5, delta=0.1, reward_range=(-1.0, 1.0))
         broken = False
         for _ in range(150):
-            actions = actions_in_the_ball(rng, 5, 3)
+            actions = np.abs(actions_in_the_ball(rng, 5, 3))
             proposal = learner.decide(actions)
-            means = actions @ theta
+            means = actions @ theta - 1.0  # linear above the low end of the range
             broken |= proposal.lower > means[proposal.action] + 1e-12
             broken |= proposal.regret < means.max() - means[proposal.action] - 1e-12
             learner.learn(actions, proposal.action, float(means[proposal.action] + rng.choice([-0.5, 0.5])))

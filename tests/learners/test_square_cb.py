@@ -20,7 +20,7 @@ from tests.square_cb_reference import naive_distribution, naive_draw, unit_rows,
     rate=st.floats(0.0, 1e6),
 )
 def test_inverse_gaps_are_a_distribution_that_favors_the_best(means: list[float], rate: float) -> None:
-    probabilities = inverse_gap_weights(np.array(means), int(np.argmax(means)), rate, 0.0, 1.0)
+    probabilities = inverse_gap_weights(np.array(means), int(np.argmax(means)), rate, 1.0)
     clipped = np.clip(means, 0.0, 1.0)
     assert probabilities.sum() == pytest.approx(1.0, abs=1e-12)
     assert probabilities.min() > 0.0
@@ -44,12 +44,12 @@ def test_decisions_are_those_of_the_naive_reference(settings: dict) -> None:
         sigma, theta = weighted_solve(rows, rewards, np.ones(len(rows)), 0.5)
         regret = 0.5 * 1.5**2 + width**2 * np.linalg.slogdet(sigma / 0.5)[1]
         gamma = scale * sqrt(len(actions) * t / (regret + width**2 * log(2 / 0.05) + eps**2 * t))
-        expected = naive_distribution(np.clip(actions[:, :dim] @ theta, low, high), gamma)
+        expected = naive_distribution(np.clip(actions[:, :dim] @ theta, 0.0, width), gamma)
         assert proposal.action == naive_draw(expected, np.random.default_rng([52, t]).random())
         assert proposal.probability == pytest.approx(expected[proposal.action], rel=1e-9)
         reward = float(rng.uniform(low, high))
         learner.learn(actions, proposal.action, reward)
-        rows, rewards = np.vstack([rows, actions[proposal.action, :dim]]), np.append(rewards, reward)
+        rows, rewards = np.vstack([rows, actions[proposal.action, :dim]]), np.append(rewards, reward - low)
 
 
 @pytest.mark.slow

@@ -5,16 +5,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from equipoise.errors import EquipoiseError, IncompatibleLearner, InvalidArgument
-from equipoise.lab.rivals import OSOM, ALBDim, ALBNorm, MisspecificationAdaptive, ModCB
+from equipoise.lab.rivals import OSOM, MisspecificationAdaptive, ModCB
 from equipoise.learner import AdaptedLearner
-from equipoise.learners import LEARNERS, OFUL, UCB, DisjointOFUL, EpsilonGreedy, LinearThompson, SquareCB
-from equipoise.settings import settings_of
+from equipoise.learners import LEARNERS, OFUL, UCB, DisjointOFUL, Scheduled
+from equipoise.settings import equal_data, settings_of
 from equipoise.storage.parts import load, save
-from equipoise.testing.learners import random_actions
+from equipoise.testing.learners import ContextSource, random_actions
+from tests.episodes import random_trajectory, start_state
+from tests.learners.subjects import EPISODIC, SUBJECTS
+from tests.units import UNITS, Unit, differences, in_unit
 
 WITH_RANGE = [cls for cls in LEARNERS.values() if any(each.name == "reward_range" for each in settings_of(cls))]
 REQUIRED: dict[type[Any], dict[str, Any]] = {
@@ -66,12 +67,6 @@ def test_units_reach_learners_that_ask_for_them() -> None:
     assert (learner.reward_range, learner.noise) == ((0.0, 4.0), 1.5)
 
 
-def test_noise_of_a_learner_without_a_range_follows_the_portfolio() -> None:
-    learner = ALBDim(2)
-    learner.configure(reward_range=(0.0, 10.0))
-    assert learner.noise == 5.0
-
-
 def test_learner_that_has_learned_keeps_its_units() -> None:
     learner = UCB(2)
     learner.learn(None, 0, 1.0)
@@ -106,53 +101,79 @@ def test_adopted_units_are_saved_with_what_was_learned_in_them(tmp_path: Any) ->
         OFUL(2, reward_range=(0.0, 1.0)).restore(learner.state())
 
 
-SHIFTS = st.integers(-64, 64).map(lambda n: n / 8)
-FACTORS = st.integers(-6, 10).map(lambda n: 2.0**n)
+IN_UNITS_OF_REWARDS = ("noise", "norm_bound", "misspecification")  # settings
+# Learners of which a number does not follow the rewards, with the reason.
+STATED = {Scheduled: "its regret is a setting, whatever the rewards"}
 
 
-@pytest.mark.slow
-@given(shift=SHIFTS, factor=FACTORS, seed=st.integers(0, 10_000), kind=st.sampled_from(["UCB", "EpsilonGreedy"]))
-def test_arm_learners_decide_alike_in_any_unit(shift: float, factor: float, seed: int, kind: str) -> None:
-    def make() -> UCB | EpsilonGreedy:
-        return UCB(4, scale=0.3) if kind == "UCB" else EpsilonGreedy(4, epsilon=0.2)
-
-    plain, scaled, rng = make(), make(), np.random.default_rng(seed)
-    scaled.configure(reward_range=(shift, shift + factor))
-    for t in range(60):
-        one, other = plain.decide(None, np.random.default_rng(t)), scaled.decide(None, np.random.default_rng(t))
-        assert one.action == other.action and one.greedy == other.greedy
-        assert other.regret == pytest.approx(factor * one.regret, rel=1e-9, nan_ok=True)
-        reward = int(rng.integers(0, 257)) / 256 * (one.action + 1) / 4  # exact sums, so that ties stay ties
-        plain.learn(None, one.action, reward)
-        scaled.learn(None, one.action, shift + factor * reward)
+@pytest.mark.parametrize("unit", UNITS, ids=str)
+@pytest.mark.parametrize(("cls", "settings", "contexts"), SUBJECTS)
+def test_learners_decide_alike_in_any_unit(
+    cls: type[Any], settings: dict[str, Any], contexts: ContextSource, unit: Unit
+) -> None:
+    """All registered learners, of which `tests.learners.subjects` has settings (tested there to be complete)."""
+    plain, other = in_unit(lambda **more: cls(**{**settings, **more}), unit, IN_UNITS_OF_REWARDS)
+    found = differences(plain, other, unit, contexts)
+    assert [words for words in found if cls not in STATED or "regret" not in words] == []
+    assert bool(found) == (cls in STATED)
 
 
-LINEAR: list[tuple[type[Any], dict[str, Any], tuple[str, ...]]] = [
-    (OFUL, {"dim": 4, "misspecification": 0.01}, ("norm_bound", "misspecification")),
-    (LinearThompson, {"dim": 4, "scale": 0.3}, ("norm_bound",)),
-    (SquareCB, {"dim": 4, "misspecification": 0.01}, ("norm_bound", "misspecification")),
-    (ModCB, {"dims": [2, 5]}, ("norm_bound",)),
-    (OSOM, {"arms": 6, "dim": 3}, ("norm_bound",)),
-    (ALBNorm, {"dim": 4, "arms": 6, "first_epoch": 8}, ("norm_bound",)),
-    (ALBDim, {"dim": 4, "first_phase": 9}, ("norm_bound",)),
-    (MisspecificationAdaptive, {"dim": 4, "arms": 6, "rounds": 200}, ("norm_bound",)),
-]
+@pytest.mark.parametrize(("cls", "settings"), EPISODIC)
+def test_learners_of_episodes_do_not_read_the_return(cls: type[Any], settings: dict[str, Any]) -> None:
+    """They learn from the rewards of steps, which lie in [0, 1] in any unit of the return."""
+    rng = np.random.default_rng(8)
+    plain, other = cls(**settings), cls(**settings)
+    other.configure(reward_range=(100.0, 220.0))
+    for _ in range(12):
+        start = start_state(rng)
+        one, two = plain.decide(start), other.decide(start)
+        assert np.array_equal(one.action, two.action) and equal_data(one.regret, two.regret)
+        trajectory = random_trajectory(start, one.action, rng)
+        plain.learn(start, trajectory, 0.5)
+        other.learn(start, trajectory, 160.0)
 
 
-@pytest.mark.slow
-@given(factor=FACTORS, seed=st.integers(0, 10_000), case=st.sampled_from(LINEAR))
-def test_linear_learners_decide_alike_in_any_unit(factor: float, seed: int, case: Any) -> None:
-    cls, settings, in_units_of_rewards = case
-    plain = cls(**settings)
-    changed = {name: factor * getattr(plain, name) for name in in_units_of_rewards}
-    scaled = cls(**{**settings, **changed})
-    scaled.configure(reward_range=(0.0, factor))
-    rng = np.random.default_rng(seed)
-    for t in range(40):
-        context = random_actions(rng)
-        one, other = plain.decide(context, np.random.default_rng(t)), scaled.decide(context, np.random.default_rng(t))
-        assert one.action == other.action and one.greedy == other.greedy
-        assert other.regret == pytest.approx(factor * one.regret, rel=1e-9, nan_ok=True)
-        reward = float(rng.random())
-        plain.learn(context, one.action, reward)
-        scaled.learn(context, one.action, factor * reward)
+class WithoutOrigin(OFUL):
+    """Measures rewards from 0, whatever their range."""
+
+    def learn(self, context: Any, action: Any, reward: float, weight: float = 1.0) -> None:
+        super().learn(context, action, reward + self.reward_range[0], weight)
+
+
+class WithFixedNorm(OFUL):
+    """Keeps the norm bound of the unit (0, 1)."""
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        self.params = self.params._replace(ellipsoid=self.params.ellipsoid._replace(bias=1.0))
+
+
+@pytest.mark.parametrize("cls", [WithoutOrigin, WithFixedNorm])
+def test_a_learner_of_one_unit_is_caught(cls: type[OFUL]) -> None:
+    """Negative control."""
+    plain, other = in_unit(lambda **more: cls(3, **more), Unit(120.0, 100.0))
+    assert differences(plain, other, Unit(120.0, 100.0), random_actions)
+
+
+def test_the_default_norm_bound_is_the_width_of_the_range() -> None:
+    learner = OFUL(2)
+    learner.configure(reward_range=(100.0, 220.0))
+    assert learner.norm_bound == learner.model_class().norm_bound == 120.0
+    assert learner.config()["norm_bound"] is None
+    assert OFUL(2, norm_bound=5.0, reward_range=(100.0, 220.0)).norm_bound == 5.0
+
+
+def test_the_first_rounds_are_not_spent_on_the_offset() -> None:
+    """Of two actions that differ by a third of the range, the better one is found in (100, 220) as in (0, 1)."""
+    context = np.array([[0.8, 0.1], [0.1, 0.8]])
+
+    def wrong(cls: type[OFUL], low: float, high: float) -> int:
+        learner, rng, n_wrong = cls(2, reward_range=(low, high), scale=0.3), np.random.default_rng(2), 0
+        for _ in range(200):
+            action = learner.decide(context).action
+            n_wrong += action != 1
+            learner.learn(context, action, low + (high - low) * float(rng.random() < (0.3, 0.6)[action]))
+        return n_wrong
+
+    assert wrong(OFUL, 0.0, 1.0) == wrong(OFUL, 0.0, 120.0) == wrong(OFUL, 100.0, 220.0) == 8
+    assert wrong(WithoutOrigin, 100.0, 220.0) == 200  # negative control

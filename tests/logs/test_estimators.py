@@ -1,5 +1,6 @@
 """Off-policy estimates and their intervals: against formulas written out by hand, and against known truth."""
 
+from dataclasses import replace
 from math import log, sqrt
 from typing import Any
 
@@ -25,6 +26,7 @@ from equipoise.logs.estimators import (
 )
 from equipoise.logs.intervals import MAX_BLOCKS, bernstein, bootstrap, time_uniform
 from equipoise.logs.models import Ridge, evaluate, uniform
+from equipoise.logs.rounds import contexts, take
 from tests.logs.generate import linear_truth
 
 unit = st.floats(0, 1)
@@ -37,7 +39,8 @@ rounds = st.lists(
 
 def evaluation_of(rows: list[tuple[float, ...]], **changes: Any) -> Evaluation:
     r, p, pi, q, q_pi, g = (np.array(column) for column in zip(*rows, strict=True))
-    return Evaluation(r, p, pi, **{"predicted": q, "predicted_policy": q_pi, "round_weights": g, **changes})
+    settings = {"predicted": q, "predicted_policy": q_pi, "round_weights": g, "reward_range": (0.0, 1.0), **changes}
+    return Evaluation(r, p, pi, **settings)
 
 
 @given(rounds)
@@ -66,13 +69,17 @@ def test_estimators_are_the_formulas_of_their_papers(rows: list[tuple[float, ...
 
 @given(rounds)
 def test_terms_lie_in_their_stated_range(rows: list[tuple[float, ...]]) -> None:
-    """Otherwise the intervals that need a range would raise an error."""
-    evaluation = evaluation_of(rows)
-    for name in ("IPS", "clipped IPS", "DM", "DR", "SWITCH-DR"):
-        estimate = ESTIMATORS[name](evaluation)
-        value, slack = estimate.value, 1e-12
-        for low, high in (estimate.bernstein(), estimate.time_uniform()):
-            assert low - slack <= value <= high + slack
+    """Otherwise the intervals that need a range would raise an error. They contain the value as far as it is
+    possible."""
+    evaluation = evaluation_of(rows, round_weights=None, max_weight=20.0)
+    for estimate in (ips(evaluation), dr(evaluation), logged(evaluation)):
+        found = (
+            [estimate.time_uniform(), estimate.bernstein()]
+            if estimate.estimator == "IPS"
+            else [estimate.time_uniform()]
+        )
+        for low, high in found:
+            assert low - 1e-12 <= min(max(estimate.value, 0.0), 1.0) <= high + 1e-12
 
 
 def test_diagnostics() -> None:
@@ -101,8 +108,15 @@ def test_paired_differences_cancel_what_is_shared() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"propensities": np.array([0.5, 0.0])}, "propensities must lie in"),
-        ({"probabilities": np.array([0.5, 1.5])}, "probabilities must lie in"),
+        ({"propensities": np.array([0.5, 0.0])}, r"propensities\[1\] is 0, but must lie in \(0, 1\]"),
+        ({"propensities": np.array([1.5, 0.5])}, r"propensities\[0\] is 1.5, but must lie in \(0, 1\]"),
+        ({"propensities": np.array([0.5, np.nan])}, r"propensities\[1\] is nan, but must lie in \(0, 1\]"),
+        ({"probabilities": np.array([0.5, 1.5])}, r"probabilities\[1\] is 1.5, but must lie in \[0, 1\]"),
+        ({"rewards": np.array([np.nan, 1.0])}, r"rewards\[0\] is nan, but must be finite"),
+        ({"rewards": np.empty(0), "propensities": np.empty(0), "probabilities": np.empty(0)}, "rewards is empty"),
+        ({"round_weights": np.array([1.0, 0.0])}, r"round_weights\[1\] is 0, but must be positive"),
+        ({"reward_range": (0.0, 0.5)}, r"rewards\[0\] is 1, but must lie in the reward_range \(0.0, 0.5\)"),
+        ({"max_weight": 0.5}, r"weights\[0\] is 1, but must be at most max_weight 0.5"),
         ({"probabilities": np.array([0.5])}, "probabilities has shape \\(1,\\), but must have one entry for each of 2"),
         ({"reward_range": (1.0, 0.0)}, "reward_range is \\(1.0, 0.0\\)"),
     ],
@@ -118,7 +132,7 @@ def test_bad_intervals() -> None:
     plain = Evaluation(np.ones(2), np.full(2, 0.5), np.full(2, 0.5))
     with pytest.raises(InvalidArgument, match="predicted and predicted_policy are None"):
         dr(plain)
-    with pytest.raises(InvalidArgument, match="estimator is SNIPS, but must be a mean of bounded terms"):
+    with pytest.raises(InvalidArgument, match="bernstein is not offered for SNIPS: the estimator is biased"):
         snips(plain).bernstein()
     with pytest.raises(InvalidArgument, match="terms has entries from 0 to 2, but they must lie in 0 to 1"):
         bernstein(np.array([0.0, 2.0]), (0.0, 1.0))
@@ -187,14 +201,12 @@ def test_estimates_of_known_truth() -> None:
             values[name].append(ESTIMATORS[name](evaluation).value - value)
         wrong = np.minimum(truth.propensities * 1.2, 1.0)
         values["wrong"].append(ips(Evaluation(truth.rewards, wrong, evaluation.probabilities)).value - value)
-        bounded = ips(
-            Evaluation(evaluation.rewards, evaluation.propensities, evaluation.probabilities, max_weight=10.0)
-        )
+        bounded = ips(replace(evaluation, reward_range=(0.0, 1.0), max_weight=10.0))
         misses["bernstein"] += not bounded.bernstein(0.1).contains(value)
         misses["time uniform"] += not bounded.time_uniform(0.1).contains(value)
     scores = {name: float(np.mean(x) / stats.sem(x)) for name, x in values.items()}
     assert abs(scores["IPS"]) < 4.5 and abs(scores["DR"]) < 4.5
-    assert abs(np.mean(values["DM"])) < 0.01  # cross-fitted ridge shrinks a little
+    assert abs(np.mean(values["DM"])) < 0.01  # ridge shrinks a little
     assert abs(scores["wrong"]) > 4.5
     assert np.std(values["DR"]) < np.std(values["IPS"])
     limit = stats.binom.ppf(0.999, n_logs, 0.1)
@@ -238,6 +250,7 @@ def test_ridge_by_the_normal_equations() -> None:
     model = Ridge(3, regularization=0.5)
     model.learn(x[:20], y[:20])
     model.learn(x[20:], y[20:])
+    model.fit()
     rows = np.hstack([x, np.ones((50, 1))])
     theta = np.linalg.inv(rows.T @ rows + np.diag([0.5, 0.5, 0.5, 1e-6])) @ rows.T @ y
     np.testing.assert_allclose(model.predict(x), rows @ theta, rtol=1e-9)
@@ -245,22 +258,51 @@ def test_ridge_by_the_normal_equations() -> None:
         Ridge(5_000)
 
 
-def test_cross_fitting_never_uses_the_predicted_half() -> None:
-    """Changing the rewards of even rows changes no prediction for even rows."""
+def test_a_prediction_depends_on_earlier_rounds_only() -> None:
+    """Changing the rewards from round 60 on changes no prediction up to round 60, and most of those after it."""
     truth = linear_truth(100, 4)
     one = evaluate(truth.log(), uniform)
-    even = np.arange(1, 101) % 2 == 0
-    changed = truth._replace(rewards=np.where(even, 1.0 - truth.rewards, truth.rewards))
+    later = np.arange(100) >= 60
+    changed = truth._replace(rewards=np.where(later, 1.0 - truth.rewards, truth.rewards))
     other = evaluate(changed.log(), uniform)
     assert one.predicted is not None and other.predicted is not None
-    np.testing.assert_array_equal(one.predicted[even], other.predicted[even])
-    assert not np.allclose(one.predicted[~even], other.predicted[~even])
+    np.testing.assert_array_equal(one.predicted[:61], other.predicted[:61])
+    assert (one.predicted[67:] != other.predicted[67:]).all()
+
+
+def test_predictions_by_a_plain_loop_whatever_the_batches() -> None:
+    """A fit of the rounds so far whenever they have grown by a tenth."""
+    truth = linear_truth(90, 2)
+    found = evaluate(truth.log(), uniform)
+    (batch,) = truth.log()
+    model, expected, fitted = Ridge(3), list[float](), 0
+    for t in range(90):
+        if t >= fitted + 1 + fitted // 10:
+            model, fitted = Ridge(3), t
+            model.learn(truth.contexts[np.arange(t), truth.actions[:t]], truth.rewards[:t])
+            model.fit()
+        expected.append(float(model.predict(truth.contexts[t, truth.actions[t]])))
+    assert found.predicted is not None
+    np.testing.assert_allclose(found.predicted, np.array(expected), rtol=1e-9, atol=1e-12)
+    pieces, whole = Ridge(3), contexts(batch)
+    parts = [pieces.follow(whole[which], take(batch, which)) for which in (np.arange(90) < 37, np.arange(90) >= 37)]
+    own = np.concatenate(parts)[np.arange(90), truth.actions]
+    np.testing.assert_allclose(own, np.array(expected), rtol=1e-9, atol=1e-12)
 
 
 def test_policies_are_checked() -> None:
     log = from_arrays(None, [0, 1], [1.0, 0.0], [0.5, 0.5])
     with pytest.raises(InvalidArgument, match=r"policy returned shape \(2, 3\), but must return \(2, 2\)"):
         evaluate(log, lambda batch: np.full((2, 3), 1 / 3))
-    with pytest.raises(InvalidArgument, match="negative or do not sum to 1"):
+    rule = r"policy returned \[0.6 0.6\] in row 1, but must return nonnegative probabilities of the 2 offered actions"
+    with pytest.raises(InvalidArgument, match=rule):
         evaluate(log, lambda batch: np.full((2, 2), 0.6))
+    with pytest.raises(InvalidArgument, match=r"\[nan  1.\] in row 2"):
+        evaluate(log, lambda batch: np.array([[0.0, 1.0], [np.nan, 1.0]]))
+    lacking = from_arrays(None, [0, 0], [1.0, 0.0], [1.0, 1.0], pmf=np.array([[1.0, 0.0], [1.0, 0.0]]))
+    rule = "policy takes action 1 in row 1 with probability 0.5, but the log says that it never takes it there"
+    with pytest.raises(InvalidArgument, match=rule):
+        evaluate(lacking, uniform)
+    with pytest.raises(InvalidArgument, match=r"reward_range is \(0.0, 0.5\), but the log has rewards from 0 to 1"):
+        evaluate(log, uniform, reward_range=(0.0, 0.5))
     assert dm(evaluate(log, uniform)).value == pytest.approx(switch_dr(evaluate(log, uniform)).value, abs=1.0)

@@ -45,6 +45,16 @@ def test_right_propensities_pass_and_wrong_ones_do_not() -> None:
         assert check_of(found, "importance weights").passed is False
 
 
+def test_a_rare_action_that_does_not_occur_is_fine_if_the_log_states_it() -> None:
+    """37 % of these logs never take it, and 100 of 100 pass. Control: a probability ten times too small fails."""
+    for seed in range(100):
+        actions = (np.random.default_rng(seed).random(500) < 0.002).astype(int)
+        pmf = np.tile([0.998, 0.002], (500, 1))
+        assert health(from_arrays(None, actions, np.ones(500), pmf[np.arange(500), actions], pmf=pmf)).passed
+    pmf, actions = np.tile([0.98, 0.02], (5_000, 1)), (np.random.default_rng(0).random(5_000) < 0.2).astype(int)
+    assert not health(from_arrays(None, actions, np.ones(5_000), pmf[np.arange(5_000), actions], pmf=pmf)).passed
+
+
 def test_known_probabilities_allow_actions_without_support() -> None:
     """Half of the actions are never taken: fine if the log says so, a fault if it does not."""
     rng = np.random.default_rng(0)

@@ -13,10 +13,13 @@ import pytest
 import equipoise
 from equipoise import Offers, Portfolio
 from equipoise.cli import main
-from equipoise.errors import InvalidArgument, UnreadableFile
+from equipoise.errors import UnreadableFile
 from equipoise.learners import OFUL, UCB, EpsilonGreedy
 from equipoise.logs import InvalidLog, open_log
+from equipoise.logs.estimators import dr, ips
 from equipoise.logs.health import health
+from equipoise.logs.models import evaluate, uniform
+from equipoise.logs.replay import replay_portfolio
 from equipoise.logs.rounds import Rounds
 from tests.logs.generate import linear_truth
 
@@ -94,6 +97,34 @@ def test_propensities_of_a_journal_pass_the_health_check(tmp_path: Path) -> None
         assert health(open_log(path)).passed == (explore > 0.0)
 
 
+def test_an_exploration_floor_bounds_the_probabilities_of_all_actions(tmp_path: Path) -> None:
+    """The smallest one while rounds were decided. So a journal gives the largest weight, and can be replayed by
+    rejection; without a floor, or with an unknown number of actions, it cannot."""
+    truth, path = linear_truth(300, 3), tmp_path / "shop.db"
+    with equipoise.open(path, Portfolio([OFUL(3)], explore=0.8)) as live:
+        for t in range(300):
+            if t == 100:
+                live.reconfigure(explore=0.4)
+            decision = live.decide(truth.contexts[t])
+            live.learn(decision, float(truth.means[t, decision.action]))
+        live.reconfigure(explore=0.1)  # after the last decision
+    log = open_log(path)
+    assert log.min_offered_exposure == pytest.approx(0.4 / 4) and log.min_propensity >= log.min_offered_exposure
+    evaluation = evaluate(log, uniform, reward_range=(0, 1))
+    assert evaluation.max_weight == pytest.approx(10.0)
+    assert dr(evaluation).interval().name == "betting" and not ips(evaluation).refusals
+    kept = replay_portfolio(log, Portfolio([OFUL(3), OFUL(1)])).rewards
+    assert 5 < len(kept) < 100
+    for name, portfolio in {"none": Portfolio([OFUL(3)]), "unknown": Portfolio([UCB(4)], explore=0.5)}.items():
+        with equipoise.open(tmp_path / f"{name}.db", portfolio) as live:
+            live.learn(live.decide(truth.contexts[0] if name == "none" else None), 1.0)
+        assert not open_log(tmp_path / f"{name}.db").min_offered_exposure > 0.0
+    named = Portfolio([UCB(4)], explore=0.5, action_names=("a", "b", "c", "d"))
+    with equipoise.open(tmp_path / "named.db", named) as live:
+        live.learn(live.decide(None), 1.0)
+    assert open_log(tmp_path / "named.db").min_offered_exposure == 0.125
+
+
 def test_contexts_of_every_kind(tmp_path: Path) -> None:
     cases: dict[str, tuple[list[Any], Any, Any]] = {
         "nothing": ([None, None], np.empty((2, 0)), np.empty((2, 4, 0))),
@@ -148,14 +179,12 @@ def test_faults_have_the_number_of_their_event(tmp_path: Path) -> None:
     with pytest.raises(InvalidLog) as caught:
         open_log(path)
     assert str(caught.value).splitlines() == [
-        "shop.db has 4 faulty rows, and nothing was used:",
+        "shop.db has 3 faulty rows, and nothing was used:",
         "  row 2: its context was removed from the journal, but is needed",
-        "  row 4: no learner could play, and the action of the fallback has no propensity",
         "  row 6: the context is a dict, but must be a matrix, a vector, offers or None",
-        "  row 8: propensity is missing, but every row must have one",
+        "  row 8: features of the round and of each offer are 0 and 3, but must be 0 and 0 as those above",
     ]
-    with pytest.raises(InvalidArgument, match=r"shop.db has no rounds"):
-        open_log(path, skip_bad_rows=4)
+    assert open_log(path, skip_bad_rows=3).n_rounds == 1  # that of the fallback, which was certain
 
 
 def test_other_features_than_above_are_a_fault(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Replay of learners and portfolios on logs, against live runs on the same problem and against plain loops."""
 
-from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,10 +8,10 @@ import pytest
 from equipoise.errors import InvalidArgument
 from equipoise.learner import MinimalLearner
 from equipoise.learners import OFUL, UCB, Constant
-from equipoise.logs import LoggedRounds, from_arrays
+from equipoise.logs import LoggedRounds, from_arrays, open_log
 from equipoise.logs.arrays import ArraySource
-from equipoise.logs.estimators import dr, ips, logged
-from equipoise.logs.replay import METHODS, patience, replay, replay_portfolio
+from equipoise.logs.estimators import dm, dr, ips, logged
+from equipoise.logs.replay import METHODS, replay, replay_portfolio, summarize
 from equipoise.logs.rounds import take
 from equipoise.portfolio import Portfolio
 from tests.logs.generate import linear_truth
@@ -67,7 +67,7 @@ def test_estimates_of_a_fixed_policy_by_hand() -> None:
         dr(learner.evaluation).value - logged(learner.evaluation).value
     )
     assert len(policy.updates) == 600
-    assert learner.evaluation.max_weight == pytest.approx(1 / truth.propensities.min())
+    assert learner.evaluation.max_weight == pytest.approx(1 / truth.pmf.min())
 
 
 def test_a_learner_of_its_own_rounds_is_taught_those_only() -> None:
@@ -106,7 +106,7 @@ def test_learners_that_learn_better_models_rank_first() -> None:
     result = replay(truth.log(), learners)
     assert result.learners[result.ranking[0]].name == "right"
     coefficients = result.suggested_coefficients()
-    assert coefficients[1] == min(coefficients) and all(c > 0 for c in coefficients)
+    assert coefficients[2] == max(coefficients) and all(c > 0 for c in coefficients)
     low, _ = result.learners[1].advantage("progressive").bootstrap()
     assert low > 0.0
 
@@ -123,45 +123,81 @@ def test_compiled_code_gets_only_contexts_that_the_learner_accepts() -> None:
         replay(truth.log(), [Fixed()], method="guess")
 
 
-class Never:
-    """A learner whose action is offered but never logged."""
-
-    name = "never"
+class One(Fixed):
+    """Always the second action."""
 
     def decide(self, context):
-        return len(context) - 1
-
-    def learn(self, context, action, reward):
-        raise AssertionError("it must not be taught a round that it did not play")
+        return 1
 
 
-def test_a_portfolio_with_a_learner_that_the_log_never_follows() -> None:
-    """The replay ends, excludes that learner and says so; the others go on."""
+def partly_supported(n: int, stated: bool) -> LoggedRounds:
+    """Action 1 is logged in the context that pays 1 only, and never in the one that pays 1/3: it is worth 0.8."""
     rng = np.random.default_rng(0)
-    n = 2_000
-    actions = rng.integers(3, size=n)
-    rewards = (rng.random(n) < np.array([0.1, 0.9, 0.1])[actions]).astype(float)
-    log = from_arrays(None, actions, rewards, np.full(n, 1 / 3), n_actions=4)
-    makers: list[Callable[[], MinimalLearner]] = [lambda: Constant(1), Never, lambda: Constant(2)]
-    asked: list[list[int]] = []
-
-    def make(which: Sequence[int]) -> Portfolio:
-        asked.append(list(which))
-        return Portfolio([makers[i]() for i in which])
-
-    result = replay_portfolio(log, make, 3)
-    assert result.excluded == ("never",)
-    assert asked == [[0, 1, 2], [0, 2]]
-    assert sum(result.plays) == len(result.rewards) > 100
-    assert result.estimate.value > 0.4
-    nobody = replay_portfolio(log, lambda which: Portfolio([Never() for _ in which]), 2)
-    assert nobody.excluded == ("never", "never") or nobody.excluded == ("never (2)", "never")
-    assert len(nobody.rewards) == 0
+    poor = rng.random(n) < 0.3
+    contexts = np.repeat(poor.astype(float)[:, None, None], 2, axis=1)
+    pmf = np.where(poor[:, None], [1.0, 0.0], [0.5, 0.5])
+    actions = (rng.random(n) > pmf[:, 0]).astype(int)
+    rewards = (rng.random(n) < np.where(poor, 1 / 3, 1.0)).astype(float)
+    return from_arrays(contexts, actions, rewards, pmf[np.arange(n), actions], pmf=pmf if stated else None)
 
 
-def test_patience_is_the_smallest_that_keeps_the_chance_of_a_mistake() -> None:
-    for p in (0.001, 0.1, 0.5, 0.9):
-        assert (1 - p) ** patience(p) <= 1e-6 < (1 - p) ** (patience(p) - 1)
+@pytest.mark.parametrize(
+    ("stated", "why"), [(True, "has probabilities 0"), (False, "does not say the probability of every offered action")]
+)
+def test_rejection_is_refused_where_the_log_lacks_actions(stated: bool, why: str) -> None:
+    """Rounds that remain are selected by their context: a portfolio earned 1.00 and was certified at least 0.98,
+    where its learner is worth 0.8."""
+    log = partly_supported(20_000, stated)
+    for run in (lambda: replay(log, [One()], method="rejection"), lambda: replay_portfolio(log, Portfolio([One()]))):
+        with pytest.raises(InvalidArgument, match=f"method is 'rejection', but the log {why}, so whether a round"):
+            run()
+    with pytest.raises(InvalidArgument, match=f"evidence is True, but the log {why}"):
+        Portfolio([One()]).warm_start(log, evidence=True)
+
+
+def test_columns_without_a_probability_count_as_unknown(tmp_path: Path) -> None:
+    """Three actions are offered, and the file states probabilities of two."""
+    path = tmp_path / "log.csv"
+    path.write_text("action,reward,propensity,pmf.0,pmf.1\n" + "0,1,0.5,0.5,0.5\n1,0,0.5,0.5,0.5\n" * 5)
+    assert open_log(path).min_offered_exposure == 0.5
+    assert np.isnan(open_log(path, n_actions=3).min_offered_exposure)
+
+
+def test_a_learner_that_takes_an_unsupported_action_has_no_value() -> None:
+    """With the row of the first; the others are judged as ever."""
+    log = partly_supported(300, True)
+    result = replay(log, [One(), Fixed()])  # which takes action 0, as both have the same feature
+    (batch,) = log
+    first = int(batch.rows[batch.pmf[:, 1] == 0.0][0])
+    assert [learner.unsupported_row for learner in result.learners] == [first, None]
+    assert np.isnan(result.learners[0].estimate("progressive").value) and result.ranking == [1, 0]
+    rows = summarize(result)
+    assert np.isnan(rows[1].value) and 0.0 < rows[2].value < 1.0
+    coefficients = result.suggested_coefficients()
+    assert np.isnan(coefficients[0]) and coefficients[1] > 0.0
+
+
+def test_progressive_replay_of_one_batch_has_a_model() -> None:
+    """Predictions follow the rounds within a batch, so the direct method is not 0."""
+    truth = linear_truth(400, 8)
+    (learner,) = replay(truth.log(), [Fixed()]).learners
+    assert abs(dm(learner.evaluation).value - dr(learner.evaluation).value) < 0.1 < dm(learner.evaluation).value
+
+
+def test_intervals_of_learners() -> None:
+    """A learner may learn, so betting is not offered; without a range or the probabilities, only the bootstrap."""
+    truth = linear_truth(400, 8)
+    plain = from_arrays(truth.contexts, truth.actions, truth.rewards, truth.propensities)
+    for log, limits, name in ((truth.log(), (0, 1), "time_uniform"), (truth.log(), None, "bootstrap")):
+        assert {row.interval.name for row in summarize(replay(log, [Fixed()], reward_range=limits))} == {name}
+    logged_row, row = summarize(replay(plain, [Fixed()], reward_range=(0, 1)))
+    assert (logged_row.interval.name, row.interval.name) == ("time_uniform", "bootstrap")
+    assert "no coverage" in row.interval.conditions
+    (learner,) = replay(truth.log(), [Fixed()], reward_range=(0, 1)).learners
+    assert "learns" in learner.estimate("progressive").refusals["betting"]
+    assert learner.evaluation.max_weight == pytest.approx(1 / truth.pmf.min())
+    with pytest.raises(InvalidArgument, match=r"reward_range is \(0, 0.5\), but the log has rewards from 0 to 1"):
+        replay(plain, [Fixed()], reward_range=(0, 0.5))
 
 
 def test_a_portfolio_replays_as_if_it_were_live() -> None:
@@ -169,13 +205,27 @@ def test_a_portfolio_replays_as_if_it_were_live() -> None:
     means, n = np.array([0.2, 0.8]), 400
     actions = np.tile([0, 1], n // 2)
     rewards = means[actions]
-    log = from_arrays(None, actions, rewards, np.full(n, 0.5))
-    result = replay_portfolio(log, lambda which: Portfolio([UCB(2), Constant(0)]), 2)
+    log = from_arrays(None, actions, rewards, np.full(n, 0.5), pmf=np.full((n, 2), 0.5))
+    result = replay_portfolio(log, Portfolio([UCB(2), Constant(0)]))
+    assert result.estimate.interval().name == "time_uniform" and len(result.rewards) > 100
     live = Portfolio([UCB(2), Constant(0)])
     for reward in result.rewards:
         decision = live.decide(np.eye(2))
         assert means[decision.action] == reward
         live.learn(decision, reward)
+
+
+@pytest.mark.parametrize("pmf", [[0.6, 0.6, 0.0, 0.0], [1.2, -0.2, 0.0, 0.0], [np.nan, 1.0, 0.0, 0.0]])
+def test_probabilities_of_a_learner_are_checked(pmf: list[float]) -> None:
+    class Wrong(Fixed):
+        randomized, provides = True, frozenset({"pmf"})
+
+        def pmf(self, context):
+            return pmf if context[0, 0] == truth.contexts[7, 0, 0] else [0.25] * 4
+
+    truth = linear_truth(20, 1)
+    with pytest.raises(InvalidArgument, match=r"pmf of 'fixed' is .*, but must not be negative and must sum to 1"):
+        replay(truth.log(), [Wrong()])
 
 
 class Asks(Fixed):
@@ -217,5 +267,5 @@ def test_rounds_that_stand_for_several_survive_thinning_more_often() -> None:
 def test_a_portfolio_with_an_exploration_floor_replays_too() -> None:
     """A round of the floor is a play of no learner."""
     truth = linear_truth(400, 3)
-    result = replay_portfolio(truth.log(), lambda which: Portfolio([OFUL(3), OFUL(1)], explore=0.5), 2)
+    result = replay_portfolio(truth.log(), Portfolio([OFUL(3), OFUL(1)], explore=0.5))
     assert 0 < sum(result.plays) < len(result.rewards)

@@ -91,8 +91,8 @@ def test_rewards_come_late_out_of_order_and_by_id_alone() -> None:
 def test_a_decision_says_who_acts_and_how_likely() -> None:
     portfolio = recorders(3)
     first, second = portfolio.decide(None), portfolio.decide(None)
-    assert str(first) == str(Decision(nth(portfolio, 1), 0, 0, "Recorder(0)", 1.0, 1.0, 1.0))
-    assert str(second) == str(Decision(nth(portfolio, 2), 1, 1, "Recorder(1)", 1.0, 1.0, 1.0))
+    assert str(first) == str(Decision(nth(portfolio, 1), 0, 0, "Recorder(0)", 0, 1.0, 1.0, 1.0))
+    assert str(second) == str(Decision(nth(portfolio, 2), 1, 1, "Recorder(1)", 1, 1.0, 1.0, 1.0))
 
 
 def test_the_probabilities_of_learner_and_action_are_told_apart() -> None:

@@ -33,7 +33,6 @@ OTHERS: dict[str, dict[str, Any]] = {
     "window": {"window": 9, "delays": "exogenous"},
     "fallback": {"fallback": 1},
     "explore": {"explore": 0.25},
-    "availability": {"availability": "independent"},
     "reward_range": {"reward_range": (0.0, 2.0)},
     "clip": {"clip": True},
     "on_drift": {"on_drift": "ignore"},
@@ -52,7 +51,6 @@ WRONG: dict[str, list[Any]] = {
     "delays": ["none", *NO_WORDS],
     "window": [0, 3.0, *NO_NUMBERS],
     "explore": [1.5, -0.1, *NO_NUMBERS],
-    "availability": ["always", *NO_WORDS],
     "reward_range": [[1, 0], [0, 1, 2], [0], 3, True, "01", [False, True], [0, nan], [0, inf], [0, "1"], [[0], 1]],
     "clip": ["yes", 1, 0.0, [True], nan],
     "on_drift": ["panic", *NO_WORDS],
@@ -277,7 +275,6 @@ SECOND: dict[str, dict[str, Any]] = {  # a third value, next to the default and 
     "default_reward": {"deadline": 5, "default_reward": 0.75},
     "fallback": {"fallback": 2},
     "explore": {"explore": 0.5},
-    "availability": {"availability": "any"},
 }
 
 

@@ -13,20 +13,25 @@ from equipoise import Portfolio
 from equipoise.bounds import Observed, Power
 from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.features import Columns, CustomFeatures, Prefix
-from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy, LinearThompson
-from equipoise.selectors import EXP3, UCB1, BalancedElimination, RealizedBalancing, Uniform
+from equipoise.learners import OFUL, UCB, Constant, DisjointOFUL, EpsilonGreedy, LinearThompson, SquareCB
+from equipoise.portfolio.warm_start import LoggedRound
+from equipoise.selectors import EXP3, UCB1, BalancedElimination, CounterfactualBalancing, RealizedBalancing, Uniform
 from tests.outside.own_selector import TurnsThenBest
 from tests.recorders import Recorder
 
 ARMS = 3
 
 
-def arms(_: float) -> list[Any]:
+def arms() -> list[Any]:
     return [UCB(ARMS), EpsilonGreedy(ARMS, epsilon=0.1), UCB(ARMS, scale=0.2)]
 
 
-def linear(unit: float) -> list[Any]:
-    return [OFUL(2, norm_bound=unit), LinearThompson(3, norm_bound=unit), OFUL(3, norm_bound=unit, scale=0.5)]
+def linear() -> list[Any]:
+    return [OFUL(2), LinearThompson(3), SquareCB(3, scale=5.0)]
+
+
+def optimistic() -> list[Any]:
+    return [OFUL(1), OFUL(2), DisjointOFUL(3, arms=ARMS)]
 
 
 def balanced(unit: float) -> Any:
@@ -43,6 +48,7 @@ SELECTORS = {
     "realized": lambda _: RealizedBalancing(3),
     "bernstein": lambda _: RealizedBalancing(3, radius="bernstein"),
     "UCB1": lambda _: UCB1(3),
+    "counterfactual": lambda _: CounterfactualBalancing(3),
     "EXP3": lambda _: EXP3(3),
     "uniform": lambda _: Uniform(3),
 }
@@ -65,30 +71,64 @@ def play(portfolio: Portfolio, seed: int, rounds: int, low: float, unit: float) 
     return seen
 
 
-@settings(max_examples=12)
+OF_OPTIMISTS = "observed"  # a selector for learners with an observed regret
+POOLS = [(pool, name) for pool in (arms, linear) for name in SELECTORS if name != OF_OPTIMISTS]
+POOLS += [(optimistic, OF_OPTIMISTS)]
+
+
+@settings(max_examples=25)
 @given(
-    name=st.sampled_from(sorted(set(SELECTORS) - {"observed"})),
+    pool=st.sampled_from(POOLS),
     exponent=st.integers(-12, 12),
     steps=st.integers(-32, 32),
     seed=st.integers(0, 99),
 )
-def test_decisions_of_arm_learners_do_not_depend_on_the_unit(name: str, exponent: int, steps: int, seed: int) -> None:
-    unit, low = 2.0**exponent, steps * 2.0**exponent
-    plain = Portfolio(arms(1.0), SELECTORS[name](1.0))
-    scaled = Portfolio(arms(unit), SELECTORS[name](unit), reward_range=(low, low + unit))
+def test_decisions_do_not_depend_on_the_unit(pool: Any, exponent: int, steps: int, seed: int) -> None:
+    (learners, name), unit, low = pool, 2.0**exponent, steps * 2.0**exponent
+    plain = Portfolio(learners(), SELECTORS[name](1.0))
+    scaled = Portfolio(learners(), SELECTORS[name](unit), reward_range=(low, low + unit))
     assert play(plain, seed, 60, 0.0, 1.0) == play(scaled, seed, 60, low, unit)
     assert_scaled(plain, scaled, low, unit)
 
 
-@settings(max_examples=12)
-@given(name=st.sampled_from(sorted(SELECTORS)), exponent=st.integers(-12, 12), seed=st.integers(0, 99))
-def test_decisions_of_linear_learners_do_not_depend_on_the_unit(name: str, exponent: int, seed: int) -> None:
-    unit = 2.0**exponent
-    learners = [linear, lambda u: [OFUL(k, norm_bound=u) for k in (1, 2, 3)]][name == "observed"]
-    plain = Portfolio(learners(1.0), SELECTORS[name](1.0))
-    scaled = Portfolio(learners(unit), SELECTORS[name](unit), reward_range=(0.0, unit))
-    assert play(plain, seed, 60, 0.0, 1.0) == play(scaled, seed, 60, 0.0, unit)
-    assert_scaled(plain, scaled, 0.0, unit)
+@pytest.mark.parametrize("share_data", [True, False])
+@pytest.mark.parametrize("shift", [0.0, 96.0])
+def test_all_that_happens_to_rewards_is_in_the_unit_of_the_portfolio(
+    share_data: bool, shift: float, tmp_path: Path
+) -> None:
+    """A log to start with, rewards that are clipped, late, or missing with a default, and a file in mid run."""
+
+    def choices(low: float, width: float) -> list[tuple[Any, Any]]:
+        rng, made = np.random.default_rng(4), list[tuple[Any, Any]]()
+        portfolio = Portfolio(
+            [*linear(), UCB(ARMS)],
+            reward_range=(low, low + width),
+            share_data=share_data,
+            clip=True,
+            deadline=5,
+            default_reward=low + width / 4,
+            seed=2,
+        )
+        offered = contexts(9, 100)
+        logged = [LoggedRound(offered[t], t % ARMS, low + width * (t % 3) / 2, 1 / ARMS) for t in range(20)]
+        portfolio.warm_start(logged)
+        waiting: list[Any] = []
+        for t in range(20, 100):
+            decision = portfolio.decide(offered[t])
+            made.append((decision.learner, decision.action))
+            share = int(rng.integers(-1, 10)) / 8  # sometimes outside of the range
+            waiting.append((decision, low + width * share))
+            if t % 4 == 3:  # of four decisions one is never rewarded
+                for late, reward in waiting[1:]:
+                    portfolio.learn(late, reward)
+                waiting.clear()
+            if t == 60:
+                portfolio.save(tmp_path / "file")
+                portfolio = Portfolio.load(tmp_path / "file")
+        assert portfolio.health()["clipped"] > 0
+        return made
+
+    assert choices(0.0, 1.0) == choices(shift, 128.0)
 
 
 def assert_scaled(plain: Portfolio, scaled: Portfolio, low: float, unit: float) -> None:
@@ -106,9 +146,9 @@ def assert_scaled(plain: Portfolio, scaled: Portfolio, low: float, unit: float) 
 def test_units_matter_if_they_are_not_stated() -> None:
     """Negative control: without the range, rewards in other units are refused, or change the decisions."""
     with pytest.raises(InvalidArgument, match=r"reward is 4.0, but must lie in reward_range \(0, 1\)"):
-        play(Portfolio(arms(1.0)), 0, 60, 0.0, 8.0)
-    plain, narrow = Portfolio(arms(1.0)), Portfolio(arms(1.0), reward_range=(0.0, 1.0))
-    wide = Portfolio(arms(1.0), reward_range=(0.0, 8.0))
+        play(Portfolio(arms()), 0, 60, 0.0, 8.0)
+    plain, narrow = Portfolio(arms()), Portfolio(arms(), reward_range=(0.0, 1.0))
+    wide = Portfolio(arms(), reward_range=(0.0, 8.0))
     assert play(plain, 0, 200, 0.0, 1.0) == play(narrow, 0, 200, 0.0, 1.0) != play(wide, 0, 200, 0.0, 1.0)
 
 
@@ -169,7 +209,7 @@ def test_learners_that_join_later_adopt_the_range() -> None:
 
 
 def test_adopted_units_are_saved(tmp_path: Path) -> None:
-    portfolio = Portfolio(arms(1.0), balanced(8.0), reward_range=(-4, 4))
+    portfolio = Portfolio(arms(), balanced(8.0), reward_range=(-4, 4))
     play(portfolio, 3, 40, -4.0, 8.0)
     portfolio.save(tmp_path / "file")
     loaded = Portfolio.load(tmp_path / "file")

@@ -1,6 +1,5 @@
 """Selectors that say who learns from a round: saved, folded, and with learners that fail or are not available."""
 
-from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -144,13 +143,19 @@ def test_a_learner_without_the_greedy_action_that_its_greedy_expert_needs_is_ski
         portfolio.decide(7)
 
 
-def test_the_propensity_is_over_all_experts_and_unknown_on_the_floor() -> None:
-    """Of actions that the exploration floor draws, the probability over learners and greedy experts is not known."""
+def test_the_propensity_is_over_all_experts_also_on_the_floor() -> None:
     plain, exploring = make(pool()), make(pool(), explore=0.5)
     contexts = np.zeros((3, 1))
     for _ in range(60):
         decision = plain.decide(contexts)
         plain.learn(decision, 0.5)
         assert 0.0 < decision.propensity <= 1.0 + 1e-12
+        greedy = [p for (_, is_greedy), p in exploring.selector.probabilities.items() if is_greedy]
         decision = exploring.decide(contexts)
-        assert isnan(decision.propensity) == (decision.learner is None)
+        if decision.learner is None and decision.action == 2:  # only the greedy actions of learners 0 and 1
+            assert decision.propensity == pytest.approx(0.5 / 3 + 0.5 * sum(greedy))
+        updates = [len(learner.updates) for learner in exploring.learners]
+        exploring.learn(decision, 0.5)
+        learned = [len(learner.updates) - before for learner, before in zip(exploring.learners, updates, strict=True)]
+        assert learned[0] == 1  # it shares data
+        assert decision.learner is not None or learned == [1, 0, 0]

@@ -196,9 +196,13 @@ def test_a_round_of_an_epoch_that_has_ended_counts_in_no_other() -> None:
 
 def test_sizes_by_hand() -> None:
     claimed = LinearClass("a", 4, norm_bound=2.0, action_bound=3.0, regularization=4.0, noise=0.5, reward_range=(-2, 2))
-    assert EpochBalancing([claimed]).sizes[0] == pytest.approx(4 * (1 + 16) * (1 + 1.5**2))
-    assert EpochBalancing([claimed], size="text").sizes[0] == pytest.approx((16 + 16) * 2)
-    assert EpochBalancing([claimed], size="theorem").sizes[0] == pytest.approx(2 * (16 + 16) * 4)
+    # In units of the width 4 of the range: norm 1/2, noise 1/8, half the width 1/2.
+    assert EpochBalancing([claimed]).sizes[0] == pytest.approx(4 * (4 / 64 + 4 / 4) * (1 + 0.5**2))
+    assert EpochBalancing([claimed], size="text").sizes[0] == pytest.approx((16 + 4 / 4) * 0.5)
+    assert EpochBalancing([claimed], size="theorem").sizes[0] == pytest.approx(2 * (16 + 4 / 4) * 0.25)
+    claimed = claimed._replace(action_bound=0.5)  # L below half the width; L / sqrt(lambda) = 1/4
+    assert EpochBalancing([claimed]).sizes[0] == pytest.approx(4 * (4 / 64 + 4 / 4) * (1 + 0.25**2))
+    assert EpochBalancing([claimed], size="text").sizes[0] == pytest.approx((16 + 4 / 4) * 0.25)
     # An ellipsoid that starts smaller than 1 divides half the width: 0.5 / (0.1 sqrt(2 ln 100) + 0.1).
     small = LinearClass("b", 2, norm_bound=0.1, action_bound=5.0, noise=0.1)
     b = 0.5 / (0.1 * math.sqrt(2 * math.log(100)) + 0.1)

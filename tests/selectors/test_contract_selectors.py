@@ -84,7 +84,7 @@ class NumbersPlaysByRound(Sound):
         opened = [key for key in self._rounds.ledger.open_plays if key[0] == choice.learner]
         return choice._replace(play=opened[-1][1] if opened else choice.play)
 
-    def observe(self, choice, proposals):
+    def observe(self, choice, proposals, substitutes=()):
         super().observe(self.ticket(choice), proposals)
 
     def credit(self, choice, reward, regret=None):
@@ -255,11 +255,7 @@ class AnnouncesAnotherChoice(Sound):
 
 
 class CountsEverything(Sound):
-    def observe(self, choice, proposals):
-        super().observe(choice._replace(evidence=True), proposals)
-
-    def credit(self, choice, reward, regret=None):
-        return super().credit(choice._replace(evidence=True), reward, regret)
+    def leave_out(self, choice): ...
 
 
 class ForgetsTheWindow(Sound):
@@ -353,7 +349,7 @@ OFFENDERS: list[tuple[type[Any], str]] = [
     (RemembersEverything, "memory does not grow with resolved rounds"),
     (ChoosesAnybody, "only available learners are chosen"),
     (AnnouncesAnotherChoice, "its choice probabilities are those of its choices"),
-    (CountsEverything, "rounds without evidence prove nothing"),
+    (CountsEverything, "rounds that are left out prove nothing"),
     (ForgetsTheWindow, "a window of evidence survives saving"),
     (ForgetsTheBudget, "learners come and go or are refused with a reason"),
 ]

@@ -69,7 +69,6 @@ def follow(
             available = [i for i in active if number % 4 or rng.random() < 0.7] or active
             expected = reference.odds(available)
             choice = selector.choose(rng, None if available == active else available)
-            assert choice.evidence
             e = selector.experts.index((choice.learner, choice.greedy))
             own = [p for (i, _), p in zip(selector.experts, expected, strict=True) if i == choice.learner]
             assert choice.probability == pytest.approx(sum(own), rel=1e-9)

@@ -1,4 +1,4 @@
-"""A pool that changes, learners that are not available, rounds without evidence and a window: against the reference."""
+"""A pool that changes, absent learners, rounds that are left out and a window: against the reference."""
 
 import math
 from dataclasses import asdict
@@ -62,24 +62,24 @@ class Run:
         chances = self.selector.choice_probabilities(available)
         assert chances == tuple(float(i == expected) for i in everyone)
         choice = self.selector.choose(available=available)
-        assert (choice.learner, choice.probability, choice.evidence) == (expected, 1.0, True)
+        assert (choice.learner, choice.probability) == (expected, 1.0)
         played = self.reference.open(expected)
         played.regret = number % 7 / STEPS if number % 5 else None
-        if number % 11 == 0:
-            choice = choice._replace(evidence=False)
-            played.never = True
         regret = math.nan if played.regret is None else played.regret
         self.selector.observe(choice, {expected: Proposal(0, regret=regret)})
+        if number % 11 == 0:
+            self.selector.leave_out(choice)
+            played.never = True
         self.reference.settle()
-        # What was said once holds, whatever the later calls say.
-        self.open.append((choice._replace(evidence=True), played))
+        self.open.append((choice, played))
 
     def credit(self, number: int) -> None:
         if not self.open:
             return
         choice, played = self.open.pop(number % len(self.open))
         if number % 13 == 0 and not played.never:
-            choice, played.never = choice._replace(evidence=False), True
+            self.selector.leave_out(choice)
+            played.never = True
         if played.regret is None and isinstance(self.reference.bounds[choice.learner], Observed) and not played.never:
             played.regret = number % 6 / STEPS
             regret = played.regret

@@ -1,16 +1,20 @@
 """Range and noise of selectors: the portfolio's where they are not stated, saved with the state."""
 
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
 import pytest
 
-from equipoise.bounds import Power
+from equipoise.bounds import Custom, LinearSqrt, Power, SqrtLog
 from equipoise.errors import InvalidArgument
 from equipoise.lab.rivals import RIVAL_SELECTORS
+from equipoise.learners._core.linear_class import LinearClass
 from equipoise.selectors import SELECTORS, AdversarialElimination, BalancedElimination, Corral, EpochBalancing, Uniform
 from equipoise.settings import equal_data
+from equipoise.testing.selectors import Subject, credit, open_round
 from tests.selectors.subjects import REBUILDING, SUBJECTS
+from tests.units import Unit
 
 BY_CLASSES = {AdversarialElimination, EpochBalancing}  # their range is that of their model classes
 
@@ -73,6 +77,50 @@ def test_adopted_range_scales_decisions_and_certificates() -> None:
     scaled.configure(reward_range=(-4.0, 4.0))
     assert play(plain, 300, 0.0, 1.0) == play(scaled, 300, -4.0, 8.0)
     assert scaled.certificate().regret_upper == pytest.approx(8 * plain.certificate().regret_upper, rel=1e-12)
+
+
+def in_unit(stated: Any, unit: Unit) -> Any:
+    """A bound, a class or a number that is stated in units of rewards, in another unit."""
+    match stated:
+        case Power(coefficient, exponent):
+            return Power(unit.factor * coefficient, exponent)
+        case SqrtLog(coefficient, delta):
+            return SqrtLog(unit.factor * coefficient, delta)
+        case LinearSqrt(slope, coefficient):
+            return LinearSqrt(unit.factor * slope, unit.factor * coefficient)
+        case Custom():
+            return Custom(lambda n: unit.factor * stated.function(n), stated.name)
+        case LinearClass():
+            sizes = {name: unit.factor * getattr(stated, name) for name in ("norm_bound", "noise", "misspecification")}
+            low, high = stated.reward_range
+            return stated._replace(reward_range=(unit.of(low), unit.of(high)), **sizes)
+        case list() | tuple():
+            return [in_unit(each, unit) for each in stated]
+        case float():
+            return unit.factor * stated
+    return stated
+
+
+IN_UNITS_OF_REWARDS = ("noise", "biases", "bounds")  # settings
+
+
+@pytest.mark.parametrize("unit", [Unit(128.0, 0.0), Unit(128.0, 96.0), Unit(2.0, -1.0), Unit(2.0**-7, -1.0)], ids=str)
+@pytest.mark.parametrize(("cls", "learners", "settings", "left_out"), SUBJECTS)
+def test_selectors_choose_alike_in_any_unit(
+    cls: Any, learners: Any, settings: dict[str, Any], left_out: Any, unit: Unit
+) -> None:
+    """All registered selectors and rivals. Factors are powers of two: equal bounds stay equal, and so do ties."""
+    plain = cls(learners, **settings)
+    low, high = plain.reward_range
+    stated = {name: in_unit(settings[name], unit) for name in IN_UNITS_OF_REWARDS if name in settings}
+    other = cls(in_unit(learners, unit), **{**settings, **stated, "reward_range": (unit.of(low), unit.of(high))})
+    subjects = [Subject(partial(deepcopy, selector), tuple(range(9))) for selector in (plain, other)]
+    for t in range(200):
+        one, two = (open_round(*pair, t) for pair in zip(subjects, (plain, other), strict=True))
+        assert (one.learner, one.play, one.greedy) == (two.learner, two.play, two.greedy)
+        assert two.probability == pytest.approx(one.probability, rel=1e-9)
+        eliminated = [credit(*each) for each in zip(subjects, (plain, other), (one, two), strict=True)]
+        assert len(eliminated[0]) == len(eliminated[1])
 
 
 def test_noise_is_adopted_unless_rewards_must_be_bounded() -> None:

@@ -22,7 +22,14 @@ from equipoise.errors import InvalidArgument
 from equipoise.serve.client import Client, ServiceError
 
 ROOT = Path(__file__).resolve().parents[2]
-DECIDED = {"action": 1, "action_id": None, "learner": "UCB", "learner_probability": 1.0, "action_probability": None}
+DECIDED = {
+    "action": 1,
+    "action_id": None,
+    "learner": "UCB",
+    "drawn": "UCB",
+    "learner_probability": 1.0,
+    "action_probability": None,
+}
 Script = Callable[[int, dict[str, Any]], tuple[int, dict[str, str], bytes] | None]
 
 

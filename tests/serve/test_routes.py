@@ -17,7 +17,7 @@ from equipoise.serve import app as app_module
 from equipoise.serve import streams
 from tests.serve.served import COLORS, client, service_of
 
-DECIDED = ["id", "action", "action_id", "learner", "learner_probability", "action_probability", "propensity"]
+DECIDED = ["id", "action", "action_id", "learner", "drawn", "learner_probability", "action_probability", "propensity"]
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
@@ -52,6 +52,25 @@ def test_a_decision_and_its_reward(service: TestClient) -> None:
     assert status["health"]["open"] == 0 and status["certificate"]["rounds"] == 1
     assert sum(row["plays"] for row in status["standing"]) == 1
     assert "total regret" in status["description"]
+
+
+def test_a_request_can_name_the_learners_that_may_act(service: TestClient) -> None:
+    """The draw ignores them: the answer says which learner was drawn and which one acts."""
+    drawn = set()
+    for t in range(12):
+        decision = decide(service, available=["greedy"] if t % 4 > 1 else ["UCB"], id=f"visit {t}")
+        assert decision["learner"] == ("greedy" if t % 4 > 1 else "UCB")
+        drawn.add((decision["drawn"], decision["learner"]))
+        assert reward(service, decision["id"], 1.0).status_code == 200
+    assert len(drawn) > 2
+    assert {name for name, _ in drawn} <= {"UCB", "greedy"}
+    rows = {row["name"]: row["substituted"] for row in health(service)["learners"]}
+    assert sum(rows.values()) > 0
+    refused = service.post("/v1/portfolios/arms/decide", json={"available": ["nobody"]})
+    assert refused.status_code == 422 and "learner 'nobody' is unknown" in refused.json()["detail"]
+    assert service.post("/v1/portfolios/arms/decide", json={"available": "UCB"}).status_code in (400, 422)
+    none = service.post("/v1/portfolios/arms/decide", json={"available": []})
+    assert none.status_code == 503 and none.json()["type"].endswith("no-learner-available")
 
 
 def test_a_repeated_request_gets_the_same_answer(service: TestClient) -> None:

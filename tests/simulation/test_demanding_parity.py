@@ -66,7 +66,7 @@ def test_compiled_runs_are_those_of_a_portfolio(case: str) -> None:
 @pytest.mark.compiled
 def test_a_weighted_row_is_the_same_compiled_and_not() -> None:
     rng = np.random.default_rng(1)
-    learners = OFUL(3), OFUL(3)
+    learners = [OFUL(3, reward_range=(-2.0, 3.0)) for _ in range(2)]
     fast = compiled(learn)
     memory = learners[0].memory._replace(scratch=new_scratch(3, 4))
     for weight in (1.0, 30.0, 0.0, 2.5):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import json
 import logging
 import os
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from shutil import copytree, ignore_patterns
+from types import SimpleNamespace
 from typing import Any
 
 import llvmlite  # type: ignore[import-untyped]
@@ -329,3 +331,25 @@ def test_without_the_compiler_nothing_is_compiled_or_kept(tmp_path: Path) -> Non
 def test_relative_imports_start_from_the_package(module: str, names: set[str]) -> None:
     """Also those of a package at the top, which is in no other package."""
     assert names <= set(sources._names(ast.parse("from . import linalg"), module))
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_garbage_collector_pauses_while_a_driver_is_compiled(
+    enabled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And afterwards, with an error too, it is as it was."""
+    before, seen = gc.isenabled(), []
+
+    def fail(*arguments: object) -> None:
+        seen.append(gc.isenabled())
+        raise MemoryError
+
+    driver = compiler.Driver.__new__(compiler.Driver)
+    monkeypatch.setattr(driver, "_native", SimpleNamespace(compile=fail), raising=False)
+    (gc.enable if enabled else gc.disable)()
+    try:
+        with pytest.raises(MemoryError):
+            driver._compile(())
+        assert seen == [False] and gc.isenabled() is enabled
+    finally:
+        (gc.enable if before else gc.disable)()

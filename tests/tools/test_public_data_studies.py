@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from equipoise.adapters._core.outside import OutsideLearner
+from equipoise.learners import OFUL
 from tests.adapters.subjects import needs
-from tools.studies import adapter_prices, replay_ranking
+from tools.studies import adapter_prices, replay_ranking, reward_units
 from tools.studies.public_data import LEARNERS, problems
 
 pytestmark = [needs("sklearn"), needs("lightgbm"), needs("vowpalwabbit"), pytest.mark.slow, pytest.mark.compiled]
@@ -25,6 +27,22 @@ def test_a_portfolio_of_four_libraries_goes_on_identically() -> None:
     """Past the first model of LightGBM, which is fitted after 256 of its updates, only the full study goes."""
     _, rewards, same = adapter_prices.play_portfolio(problems()["breast cancer"], 120, 0, own_data=False)
     assert same and set(rewards.tolist()) <= {0.0, 1.0}
+
+
+@pytest.mark.parametrize("name", reward_units.LEARNERS)
+def test_units_of_rewards_change_no_choice(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Control: rewards that a library gets as they are."""
+    wine = problems()["wine"]
+    counts = [reward_units.wrong_choices(name, wine, limits, 60, 1) for limits in reward_units.RANGES]
+    assert counts == [counts[0]] * len(counts) and 0 < counts[0][0] < 60
+    monkeypatch.setattr(OutsideLearner, "share", lambda self, reward: reward)
+    unscaled = [reward_units.wrong_choices(name, wine, limits, 60, 1) for limits in reward_units.RANGES]
+    assert (unscaled == counts) == (name in ("OFUL", "Thompson sampling"))
+
+
+def test_the_middle_as_origin_costs_regret_without_a_constant() -> None:
+    low, middle = (reward_units.regret_from(origin, OFUL, 0, constant=False, rounds=500) for origin in (0.0, 0.5))
+    assert middle > 1.5 * low
 
 
 def test_logs_of_public_data_have_right_propensities() -> None:

@@ -1,9 +1,10 @@
 """What a live portfolio promises, at full size: `python -m tools.studies.live_portfolio [PART ...]`.
 
-Parts: chaos (failing learners), validity (certificates under failures that depend on contexts), tickets (crashes and
-copies), lost and delays (lost and late rewards, see `late_rewards`), propensity (coverage of off-policy estimates),
-memory (also of files), threads, step (cost of a round). Each prints its figures, and the command ends with exit code 1
-if a promise is broken. `make chaos` runs them all.
+Parts: chaos (failing learners), intervals and mean_weights (statements and propensities if failures depend on
+contexts, see `substitutes`), tickets (crashes and copies), lost and delays (lost and late rewards, see
+`late_rewards`), propensity (coverage of off-policy estimates), memory (also of files), threads, step (cost of a
+round). Each prints its figures, and the command ends with exit code 1 if a promise is broken. `make chaos` runs them
+all.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ import numpy as np
 from scipy.stats import binomtest
 
 from equipoise import Portfolio, Proposal
-from equipoise.bounds import Power
 from equipoise.errors import UnknownDecision
 from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy
-from equipoise.selectors import EXP3, UCB1, BalancedElimination, Corral, RealizedBalancing, Uniform
+from equipoise.selectors import EXP3, UCB1, Corral, RealizedBalancing, Uniform
 from tools.benchmarks.numpy_loop import loop
 from tools.studies.late_rewards import Figures, delays, lost
+from tools.studies.substitutes import intervals, mean_weights
 
 FALSE_ALARM = 1e-3
 
@@ -81,61 +82,19 @@ def chaos(rounds: int = 100_000) -> Figures:
         except Exception:
             errors += 1
             continue
-        if decision.learner is not None:
-            charged[decision.learner] += 1
-            assert not learners[decision.learner].dead
+        if decision.drawn is not None:
+            charged[decision.drawn] += 1
+        assert decision.learner is None or not learners[decision.learner].dead
         portfolio.learn(decision, float(rng.random() < (0.2, 0.3, 0.4, 0.8)[decision.action]))
         if learners[3].dead:
             plays_when_back = portfolio.standing()[3].plays if t % 1000 == 0 else plays_when_back
     rows = portfolio.standing()
     yield "requests answered", answered, answered == rounds
     yield "exceptions out of decide", errors, errors == 0
-    yield "plays equal decisions of each learner", [row.plays for row in rows], [row.plays for row in rows] == charged
+    yield "plays equal draws of each learner", [row.plays for row in rows], [row.plays for row in rows] == charged
     later = rows[3].plays - plays_when_back
     yield "plays of the dead learner after it came back", later, later > 0
     yield "failed updates kept", len(portfolio.failed_updates), len(portfolio.failed_updates) > 0
-
-
-class FailsAtZero:
-    """Raises whenever the context is 0."""
-
-    randomized = False
-    name = "fails at 0"
-
-    def decide(self, context: int) -> int:
-        if context == 0:
-            raise RuntimeError("not here")
-        return 0
-
-    def learn(self, context: int, action: int, reward: float) -> None: ...
-
-
-def violations(availability: str, runs: int, rounds: int = 3_000) -> int:
-    """Runs in which the certificate is false: the only action pays 1 in context 0, of probability .1, and 0 else."""
-    false = 0
-    for seed in range(runs):
-        selector = BalancedElimination([Power(1.0), Power(1.0)])
-        portfolio = Portfolio([FailsAtZero(), Constant(0)], selector, availability=availability)
-        rng, wrong = np.random.default_rng([7, seed]), False
-        for t in range(rounds):
-            context = int(rng.random() >= 0.1)
-            portfolio.learn(portfolio.decide(context), 1.0 - context)
-            if t % 100 == 99:
-                certificate = portfolio.certificate()
-                # Everybody plays the only action there is, so that there is no regret and mu* is .1.
-                wrong |= certificate.optimum_lower > 0.1 or certificate.regret_lower > 0.0
-        false += wrong
-    return false
-
-
-def validity(runs: int = 1_000) -> Figures:
-    """Certificates while failures depend on contexts; the control counts the rounds of substitutes as evidence."""
-    honest = violations("any", runs)
-    holds = binomtest(honest, runs, 0.05, alternative="greater").pvalue >= FALSE_ALARM
-    yield f"false certificates in {runs} runs", honest, bool(holds)
-    control = violations("independent", max(20, runs // 20))
-    caught = binomtest(control, max(20, runs // 20), 0.05, alternative="greater").pvalue < FALSE_ALARM
-    yield "the same if substitutes count (control, must be many)", control, bool(caught)
 
 
 def tickets(rounds: int = 10_000) -> Figures:
@@ -294,7 +253,8 @@ def step(rounds: int = 3_000) -> Figures:
 
 
 PARTS: dict[str, Callable[[], Figures]] = {
-    part.__name__: part for part in (chaos, validity, tickets, lost, delays, propensity, memory, threads, step)
+    part.__name__: part
+    for part in (chaos, intervals, mean_weights, tickets, lost, delays, propensity, memory, threads, step)
 }
 
 

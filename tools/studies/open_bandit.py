@@ -38,7 +38,7 @@ def report(folder: Path) -> None:
     for campaign in CAMPAIGNS:
         thompson = open_log(folder / "bts" / campaign / f"{campaign}.csv")
         clicks = np.concatenate([batch.rewards for batch in open_log(folder / "random" / campaign / f"{campaign}.csv")])
-        evaluation = evaluate(thompson, uniform)
+        evaluation = evaluate(thompson, uniform, reward_range=(0.0, 1.0))
         state = "passes" if health(thompson).passed else "fails"
         print(f"\n{campaign}: {thompson.n_rounds:,} rounds, {thompson.n_actions} actions; log {state} the health check")
         print(
@@ -50,8 +50,8 @@ def report(folder: Path) -> None:
             low, high = estimate.bootstrap()
             inside = "contains it" if low <= clicks.mean() <= high else "misses it"
             line = f"{name:12} {estimate.value:.4f}  bootstrap {low:.4f} to {high:.4f} {inside}"
-            if estimate.bounds is not None:
-                line += f"; time uniform {estimate.time_uniform().low:.4f} to {estimate.time_uniform().high:.4f}"
+            if "betting" not in estimate.refusals:
+                line += f"; betting {estimate.betting().low:.4f} to {estimate.betting().high:.4f}"
             print(line)
 
 

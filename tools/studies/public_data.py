@@ -102,15 +102,18 @@ LEARNERS: dict[str, Maker] = {
 }
 
 
-def play_live(learner: Any, problem: Problem, rounds: int, seed: int) -> Array:
-    """The rewards of a learner that plays alone."""
+def play_live(
+    learner: Any, problem: Problem, rounds: int, seed: int, reward_range: tuple[float, float] = (0.0, 1.0)
+) -> Array:
+    """Which choices of a learner that plays alone are right (1 or 0); it gets the high or the low end of the range."""
+    low, high = reward_range
     rng = np.random.default_rng([seed, 6])
     rows, labels = problem.draw(rng, rounds)
     rewards = np.empty(rounds)
     for t, context in enumerate(problem.contexts(rows)):
         action = learner.decide(context, rng).action
         rewards[t] = float(action == labels[t])
-        learner.learn(context, action, rewards[t])
+        learner.learn(context, action, low + (high - low) * rewards[t])
     return rewards
 
 

@@ -1,5 +1,8 @@
 """Base class of learners that other libraries compute: checks, random numbers, copies and state.
 
+Libraries have settings in the unit of rewards that they expect: step sizes, penalties, widths. A learner therefore
+gives them rewards as shares of the reward range, scaled to that unit, and decides alike in any unit of the caller.
+
 Such a learner cannot be copied by copying its memory, which lies in the library. Copies and pickles are made from its
 settings and its state, and are therefore exact where the state is.
 """
@@ -57,6 +60,11 @@ class OutsideLearner(Configured, Units):
 
     def check_reward(self, reward: float, weight: float) -> float:
         return check_update(self, reward, weight)
+
+    def share(self, reward: float) -> float:
+        """The reward as a share of the reward range: 0 at its low end, 1 at its high end."""
+        low, high = self.reward_range
+        return (reward - low) / (high - low)
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an offered action."""

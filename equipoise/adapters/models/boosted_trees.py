@@ -61,11 +61,10 @@ class WindowedModel(Model):
 
     library: ClassVar[str]  # the package that fits
 
-    def open(self, reward_range: tuple[float, float]) -> None:
+    def open(self) -> None:
         require(f"a model {type(self).__name__}", self.library)
         if self.lag > self.every:
             raise InvalidArgument(f"lag is {self.lag}, but must be at most every = {self.every}")
-        self._prior = sum(reward_range) / 2
         self._rows = np.zeros((self.window, self.dim))
         self._rewards, self._weights = np.zeros(self.window), np.zeros(self.window)
         self._n_updates = 0
@@ -87,7 +86,7 @@ class WindowedModel(Model):
         raise NotImplementedError  # abstract
 
     def scores(self, rows: Array) -> Array:
-        return np.full(len(rows), self._prior) if self._model is None else self.predict(self._model, rows)
+        return np.zeros(len(rows)) if self._model is None else self.predict(self._model, rows)
 
     def learn(self, row: Array, reward: float, weight: float) -> None:
         position = self._n_updates % self.window

@@ -48,7 +48,7 @@ class River(Model):
         kw_only=False,
     )
 
-    def open(self, reward_range: tuple[float, float]) -> None:
+    def open(self) -> None:
         self._model = RIVER.build(self.regressor)
         self._names = [str(column) for column in range(self.dim)]
 

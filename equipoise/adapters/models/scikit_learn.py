@@ -4,8 +4,8 @@ Of the linear models by stochastic gradient descent (`SGDRegressor`, `SGDClassif
 three arrays, and scores are one matrix product, as `predict` takes longer than the rest of the round. Other estimators
 are saved by skops and score with their own methods.
 
-A classifier learns a reward r in (low, high) as the label 1 with weight q = (r - low) / (high - low) and the label 0
-with weight 1 - q, whose expected logistic loss is that of r; it scores with the probability of the label 1.
+A classifier learns a reward r in (-1, 1) as the label 1 with weight q = (1 + r) / 2 and the label 0 with weight 1 - q,
+whose expected logistic loss is that of r; it scores with 2 p - 1, p the probability of the label 1.
 """
 
 from __future__ import annotations
@@ -58,8 +58,11 @@ class Sklearn(Model):
         kw_only=False,
     )
 
-    def open(self, reward_range: tuple[float, float]) -> None:
-        self._reward_range = reward_range
+    @property
+    def bounded(self) -> bool:
+        return self._classifies
+
+    def open(self) -> None:
         self._model = SKLEARN.build(self.estimator)
         if getattr(self._model, "random_state", 0) is None:
             self._model.set_params(random_state=0)
@@ -88,18 +91,17 @@ class Sklearn(Model):
         return hasattr(self._model, "n_features_in_")
 
     def scores(self, rows: Array) -> Array:
-        low, high = self._reward_range
         if self._linear:
             scores: Array = (
                 rows @ (self._model.coef_[0] if self._classifies else self._model.coef_) + self._model.intercept_[0]
             )
-            if self._classifies:
-                scores = 0.5 + 0.5 * np.tanh(0.5 * scores)  # the logistic function, which cannot overflow
-        elif not self._is_fitted:
-            return np.full(len(rows), (low + high) / 2)
-        else:
-            scores = self._model.predict_proba(rows)[:, 1] if self._classifies else self._model.predict(rows)
-        return low + (high - low) * scores if self._classifies else scores
+            return np.tanh(0.5 * scores) if self._classifies else scores  # 2 p - 1, p the logistic function
+        if not self._is_fitted:
+            return np.zeros(len(rows))
+        if self._classifies:
+            return 2.0 * np.asarray(self._model.predict_proba(rows)[:, 1], np.float64) - 1.0
+        predicted: Array = self._model.predict(rows)
+        return predicted
 
     def learn(self, row: Array, reward: float, weight: float) -> None:
         if self._classifies:
@@ -112,10 +114,7 @@ class Sklearn(Model):
             self._model.loss_curve_.clear()  # a neural network keeps the loss of every update, and uses the last only
 
     def _learn_labels(self, row: Array, reward: float, weight: float) -> None:
-        low, high = self._reward_range
-        share = (reward - low) / (high - low)
-        if not 0.0 <= share <= 1.0:
-            raise InvalidArgument(f"reward is {reward!r}, but must lie in [{low}, {high}] for a classifier")
+        share = 0.5 * (1.0 + reward)
         weights = np.array([1.0 - share, share]) * weight
         used = weights > 0.0
         rows = np.broadcast_to(row, (int(used.sum()), self.dim))

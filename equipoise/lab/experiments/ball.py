@@ -54,7 +54,7 @@ class BallBandit:
 def build(settings: Mapping[str, Plain], seed: int) -> Setup:
     noise, dims = settings["noise"], nested_dims(settings["d_max"])
     problem = BallBandit(settings["d_max"], settings["d_star"], noise)
-    learners = tuple(OFUL(dim, noise=noise, reward_range=problem.reward_range) for dim in dims)
+    learners = tuple(OFUL(dim, noise=noise, norm_bound=1.0, reward_range=problem.reward_range) for dim in dims)
     bounds: dict[str, list[Bound]] = {
         "balanced-observed": [Observed() for _ in dims],
         "balanced-anytime": [SqrtLog(dim * settings["bound_scale"], BOUND_DELTA) for dim in dims],

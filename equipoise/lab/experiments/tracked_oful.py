@@ -39,9 +39,9 @@ class Memory(NamedTuple):
 
 @kernel
 def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
-    update_offered(memory, actions, action, reward)  # type: ignore[arg-type]  # it has all that a Ridge has
+    update_offered(memory, actions, action, reward - params.low)  # type: ignore[arg-type]  # it has all that a Ridge has
     dim = len(memory.theta)
-    error = reward
+    error = reward - params.low
     for i in range(dim):
         error -= actions[action, i] * memory.truth[i]
     for i in range(dim):

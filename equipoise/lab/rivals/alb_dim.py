@@ -37,7 +37,7 @@ from equipoise.learners._core.linear import delta_setting
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, restart, update_offered
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
-from equipoise.settings.units import noise_setting
+from equipoise.settings.units import noise_setting, range_setting
 from equipoise.types import Array, Context, Integers
 
 RANDOM_PENALTY = 1e-6  # penalty of the regression on random rounds, in units of action_bound^2
@@ -51,6 +51,7 @@ class Params(NamedTuple):
     norm_bound: float  # S
     first_phase: int
     first_random: int
+    low: float  # origin of rewards
 
 
 class Memory(NamedTuple):
@@ -64,10 +65,10 @@ class Memory(NamedTuple):
 @kernel
 def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> Proposal:
     if explores(params, memory):
-        return uniform_proposal(memory.ridge, actions, rng)
+        return uniform_proposal(memory.ridge, actions, params.low, rng)
     log_term = 2.0 * ((memory.phase[0] + 1.0) * log(2.0) + log(1.0 / params.delta))
     ellipsoid = Ellipsoid(params.noise, log_term, params.bias)
-    return optimistic_proposal(ellipsoid, memory.ridge, mask_features(actions, memory.kept))
+    return optimistic_proposal(ellipsoid, memory.ridge, mask_features(actions, memory.kept), params.low)
 
 
 @kernel
@@ -80,7 +81,7 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
     explored = explores(params, memory)
     ridge = memory.random_ridge if explored else memory.ridge
     rows = mask_features(actions, np.ones_like(memory.kept) if explored else memory.kept)
-    update_offered(ridge, rows, action, reward)
+    update_offered(ridge, rows, action, reward - params.low)
     memory.played[0] += 1
     phase = memory.phase[0]
     if memory.played[0] == params.first_phase * 25**phase + params.first_random * 5**phase:
@@ -115,6 +116,7 @@ class ALBDim(SelectingLearner[Params, Memory]):
     )
 
     noise: float = noise_setting()
+    reward_range: tuple[float, float] = range_setting()
     delta: float = delta_setting(doc="Probability in (0, 1) that an ellipsoid of any phase fails.")
     seed: int = seed_setting()
 
@@ -125,7 +127,7 @@ class ALBDim(SelectingLearner[Params, Memory]):
         super()._set_up()
         bias, first_random = self.ellipsoid(self.noise, self.delta).bias, ceil(sqrt(self.first_phase))
         known = self.noise, self.delta, self.regularization, bias, self.norm_bound
-        self.params = Params(*known, self.first_phase, first_random)
+        self.params = Params(*known, self.first_phase, first_random, self.reward_range[0])
         penalties = self.regularization, RANDOM_PENALTY * self.action_bound**2
         ridge, random_ridge = (new_ridge(self.dim, penalty) for penalty in penalties)
         self.memory = Memory(ridge, random_ridge, np.ones(self.dim), np.zeros(1, np.int64), np.zeros(1, np.int64))

@@ -59,8 +59,9 @@ class Memory(NamedTuple):
 def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator | None) -> Proposal:
     rows = add_intercepts(actions, params.arms, params.dim)
     action, mean, half_width, greedy = optimistic_action(ellipsoid_of(params, memory), memory.ridge, rows)
-    lower = min(max(mean - half_width, params.low), params.high)
-    return Proposal(action, lower, min(2.0 * half_width, params.high - params.low), 1.0, greedy, mean)
+    value = params.low + mean
+    lower = min(max(value - half_width, params.low), params.high)
+    return Proposal(action, lower, min(2.0 * half_width, params.high - params.low), 1.0, greedy, value)
 
 
 @kernel
@@ -74,7 +75,7 @@ def ellipsoid_of(params: Params, memory: Memory) -> Ellipsoid:
 @kernel
 def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
     rows = add_intercepts(actions, params.arms, params.dim)
-    update_offered(memory.ridge, rows, action, reward)
+    update_offered(memory.ridge, rows, action, reward - params.low)
     # Epochs of length T_1, 2 T_1, 4 T_1, ... end after T_1, 3 T_1, 7 T_1, ... rounds.
     if memory.ridge.updates[0] == params.first_epoch * (2 ** memory.epoch[0] - 1):
         norm = max_norm(memory.ridge, params.arms, ellipsoid_radius(ellipsoid_of(params, memory), memory.ridge))
@@ -130,7 +131,7 @@ class ALBNorm(LinearLearner[Params, Memory]):
         super()._set_up()
         low, high = self.reward_range
         known = self.arms, self.dim, self.noise, self.delta, self.regularization, self.first_epoch
-        self.params = Params(*known, self.arms * max(low * low, high * high), low, high)
+        self.params = Params(*known, self.arms * (high - low) ** 2, low, high)
         ridge = new_ridge(self.arms + self.dim, self.regularization)
         self.memory = Memory(ridge, np.array([self.norm_bound]), np.array([1]))
 

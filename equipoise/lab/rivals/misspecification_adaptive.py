@@ -60,7 +60,7 @@ def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Genera
     mixture = pmf(params, memory, actions)
     action = sample_index(mixture, rng.random())
     means = predict(memory.ridges[int(memory.weights.argmax())], actions)  # of the level with the largest weight
-    value = min(max(float(means[action]), params.low), params.high)
+    value = params.low + min(max(float(means[action]), 0.0), params.high - params.low)
     return Proposal(action, -inf, nan, float(mixture[action]), int(means.argmax()), value)
 
 
@@ -80,7 +80,7 @@ def level_probabilities(params: Params, memory: Memory, m: int, actions: Array) 
     """p_m: the distribution of the action of level m."""
     means, n_actions = predict(memory.ridges[m], actions), len(actions)
     rate = sqrt(n_actions * min(1.0 / params.errors[m] ** 2, params.exploitation / memory.rhos[m]))
-    return inverse_gap_weights(means, int(means.argmax()), rate, params.low, params.high)
+    return inverse_gap_weights(means, int(means.argmax()), rate, params.high - params.low)
 
 
 @kernel
@@ -92,7 +92,7 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
         probability += memory.weights[m] * shares[m]
     loss = (params.high - reward) / (params.high - params.low)
     for m in range(n_levels):
-        update_offered(memory.ridges[m], actions, action, reward, shares[m] / probability)
+        update_offered(memory.ridges[m], actions, action, reward - params.low, shares[m] / probability)
         memory.losses[m] += loss * shares[m] / probability
     tsallis_weights(memory.losses, params.learning_rate, memory.weights)
     for m in range(n_levels):

@@ -63,6 +63,7 @@ class Params(NamedTuple):
     exploration: float  # kappa
     delta: float
     largest_square: float  # v
+    low: float  # origin of rewards
     jitter: float  # added to the diagonal of Sigma, so that it is invertible if features never vary
 
 
@@ -82,8 +83,8 @@ class Memory(NamedTuple):
 @kernel
 def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Generator) -> Proposal:
     if explores(params, memory):
-        return uniform_proposal(memory.ridge, actions, rng)
-    return optimistic_proposal(params.ellipsoid, memory.ridge, mask_features(actions, memory.kept))
+        return uniform_proposal(memory.ridge, actions, params.low, rng)
+    return optimistic_proposal(params.ellipsoid, memory.ridge, mask_features(actions, memory.kept), params.low)
 
 
 @kernel
@@ -94,16 +95,16 @@ def explores(params: Params, memory: Memory) -> bool:
 
 @kernel
 def learn(params: Params, memory: Memory, actions: Array, action: int, reward: float, weight: float) -> None:
-    explored, dim = explores(params, memory), len(memory.kept)
+    explored, dim, target = explores(params, memory), len(memory.kept), reward - params.low
     add_outer(memory.second_moments, actions, 0, len(actions), 1.0)
     memory.n_rows[0] += len(actions)
     memory.rounds[0] += 1
     if explored:
         memory.explored[0] += 1
         for i in range(dim):
-            memory.moments[i] += reward * actions[action, i]
-        add_outer(memory.squares, actions, action, action + 1, reward * reward)
-    update_offered(memory.ridge, mask_features(actions, memory.kept), action, reward)
+            memory.moments[i] += target * actions[action, i]
+        add_outer(memory.squares, actions, action, action + 1, target * target)
+    update_offered(memory.ridge, mask_features(actions, memory.kept), action, target)
     if explored and memory.explored[0] == memory.tests[1]:
         memory.tests[0] += 1
         memory.tests[1] += 1 + memory.tests[1] // 8
@@ -236,13 +237,15 @@ class ModCB(SelectingLearner[Params, Memory]):
     def _set_up(self) -> None:
         self.dim = self.dims[-1]
         super()._set_up()
+        low, high = self.reward_range
         self.params = Params(
             np.array(self.dims),
             self.ellipsoid(self.noise, self.delta),
             self.regularization,
             self.exploration,
             self.delta,
-            max(abs(end) for end in self.reward_range) ** 2,
+            (high - low) ** 2,
+            low,
             MIN_REGULARIZATION * self.action_bound**2,
         )
         kept = np.zeros(self.dim)

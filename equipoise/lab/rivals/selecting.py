@@ -63,18 +63,18 @@ def optimistic_action(ellipsoid: Ellipsoid, ridge: Ridge, rows: Array) -> tuple[
 
 
 @kernel
-def optimistic_proposal(ellipsoid: Ellipsoid, ridge: Ridge, rows: Array) -> Proposal:
-    """Propose the optimistic action, without bounds."""
+def optimistic_proposal(ellipsoid: Ellipsoid, ridge: Ridge, rows: Array, low: float) -> Proposal:
+    """Propose the optimistic action, without bounds; `low` is the origin of rewards."""
     action, mean, _, greedy = optimistic_action(ellipsoid, ridge, rows)
-    return Proposal(action, -inf, nan, 1.0, greedy, mean)
+    return Proposal(action, -inf, nan, 1.0, greedy, low + mean)
 
 
 @kernel
-def uniform_proposal(ridge: Ridge, rows: Array, rng: np.random.Generator) -> Proposal:
-    """Propose an action drawn uniformly."""
+def uniform_proposal(ridge: Ridge, rows: Array, low: float, rng: np.random.Generator) -> Proposal:
+    """Propose an action drawn uniformly; `low` is the origin of rewards."""
     n_actions, means = len(rows), predict(ridge, rows)
     action = min(int(rng.random() * n_actions), n_actions - 1)
-    return Proposal(action, -inf, nan, 1.0 / n_actions, int(means.argmax()), float(means[action]))
+    return Proposal(action, -inf, nan, 1.0 / n_actions, int(means.argmax()), low + float(means[action]))
 
 
 class SelectingLearner(LinearLearner[ParamsT, MemoryT]):

@@ -1,10 +1,20 @@
-"""Base class of learners for linear rewards: settings, regression, and checks of contexts."""
+"""Base class of learners for linear rewards: settings, regression, and checks of contexts.
+
+Origin of rewards. <theta*, a> is the expected reward of an action minus the low end of the reward range. Every update
+subtracts that end from the reward, and every statement adds it to the estimate. So rewards in (100, 220) are
+learned like rewards in (0, 120). A ridge penalty pulls estimates toward 0, and without the shift the first rounds would
+go into learning the 100. The analysis does not change, as the shift is a known constant. The low end and not the middle
+of the range is the origin because rewards in (0, 1) are then linear as they are, as in the papers. With the middle as
+origin the model of features without a constant would be false, and being wrong costs far more regret than the middle
+saves where there is a constant (measured in docs/guide/rewards.md). For the exception of a ball of actions see `oful`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
 from math import log, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -40,9 +50,9 @@ def check_features(name: str, features: object) -> FeatureMap:
 
 
 @kernel
-def learn(params: object, ridge: Ridge, actions: Array, action: int, reward: float, weight: float) -> None:
+def learn(params: Any, ridge: Ridge, actions: Array, action: int, reward: float, weight: float) -> None:
     """Add the row of the action to the regression, with its squared error multiplied by `weight`."""
-    update_offered(ridge, actions, action, reward, weight)
+    update_offered(ridge, actions, action, reward - params.low, weight)
 
 
 @configurable
@@ -66,7 +76,10 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
         encode=lambda features: None if features is None else map_to_plain(features),
     )
     norm_bound: float = setting(
-        "Upper bound on the norm of the true parameter theta*, positive.", positive, default=1.0
+        "Upper bound on the norm of the true parameter theta*, positive, in units of rewards. Default: the width of "
+        "the reward range.",
+        optional(positive),
+        default=None,
     )
     action_bound: float = setting(
         "Upper bound on the norm of a row of features, positive; larger rows are rejected.", positive, default=1.0
@@ -81,6 +94,8 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
         if self.features is not None and self.dim != self.features.dim:
             raise InvalidArgument(f"dim is {self.dim}, but must be {self.features.dim}, as {self.features} has")
         super()._set_up()
+        low, high = self.reward_range
+        self._leave_unstated("norm_bound", high - low)
         self._map = Prefix(self.dim) if self.features is None else self.features
         if self.regularization < MIN_REGULARIZATION * self.action_bound**2:
             minimum = f"{MIN_REGULARIZATION:g} * action_bound^2 = {MIN_REGULARIZATION * self.action_bound**2:g}"
@@ -131,7 +146,11 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
             super().learn(context, action, reward, weight)
             return
         row, number = self.check_row(context, action), self.check_reward(reward, weight)
-        update(self.memory, row, number, float(weight))
+        update(self.memory, row, number - self.origin(context), float(weight))
+
+    def origin(self, context: Context) -> float:
+        """The reward from which rewards count; kernels know it as the low end of the range."""
+        return self.reward_range[0]
 
     def check_row(self, context: Context, action: Action) -> Array:
         """Return the features of an offered action. Only its own row is checked, as `decide` has checked the others."""

@@ -1,9 +1,10 @@
 """Nested classes of linear rewards, as needed by selectors for "nested" learners.
 
-Learner i assumes that the expected reward of an action is linear in its first d_i features, or in d_i features with
-names, with a parameter of norm at most S_i, actions of norm at most L_i and values in a given range. Selection under
-adversarial contexts removes the learner of the smallest class when some class must be false. That is sound only if
-every class contains those before it: then "class i is true" implies that all later classes are true.
+Learner i assumes that the expected reward of an action, minus the low end of the reward range, is linear in its first
+d_i features, or in d_i features with names, with a parameter of norm at most S_i, actions of norm at most L_i and
+values in a given range. Selection under adversarial contexts removes the learner of the smallest class when some class
+must be false. That is sound only if every class contains those before it: then "class i is true" implies that all later
+classes are true.
 
 Reference: Pacchiano, Dann, Gentile and Bartlett (2020), section "Extension to Adversarial Contexts".
 Symbols: d dim, S norm_bound, L action_bound, lambda regularization, sigma noise, R^max half the width of reward_range,
@@ -53,6 +54,13 @@ class LinearClass(NamedTuple):
 
     def check_contains(self, smaller: LinearClass) -> None:
         """Raise an error unless this class contains `smaller`."""
+        (low, high), (own_low, own_high) = smaller.reward_range, self.reward_range
+        if not (own_low == low and high <= own_high):
+            raise IncompatibleLearner(
+                f"learner {self.name!r} has reward_range ({own_low:g}, {own_high:g}), but it must contain "
+                f"({low:g}, {high:g}) of {smaller.name!r} before it and have the same low end, from which rewards are "
+                "measured"
+            )
         for quantity in NESTED_QUANTITIES:
             before, now = getattr(smaller, quantity), getattr(self, quantity)
             if now < before:
@@ -62,12 +70,6 @@ class LinearClass(NamedTuple):
                 )
         if self.features or smaller.features:
             self._check_features(smaller)
-        (low, high), (own_low, own_high) = smaller.reward_range, self.reward_range
-        if not (own_low <= low and high <= own_high):
-            raise IncompatibleLearner(
-                f"learner {self.name!r} has reward_range ({own_low:g}, {own_high:g}), but it must contain "
-                f"({low:g}, {high:g}) of {smaller.name!r} before it"
-            )
 
     def _check_features(self, smaller: LinearClass) -> None:
         lacking = Counter(smaller.feature_names) - Counter(self.feature_names)
@@ -180,7 +182,25 @@ def _half_width(model_class: LinearClass) -> float:
 
 # The paper's measures z of the size of a class: OFUL's regret in n <= `rounds` rounds is of order sqrt(z n).
 Size = Callable[[LinearClass, int | None], float]
-SIZES: dict[str, Size] = {"proof": proof_size, "text": text_size, "theorem": theorem_size}
+
+
+def _in_any_unit(size: Size) -> Size:
+    """The size of a class in the unit in which its range has width 1: the paper's terms have no unit."""
+
+    def size_of(model_class: LinearClass, rounds: int | None = None) -> float:
+        width = 2 * _half_width(model_class)
+        names = ("norm_bound", "noise", "misspecification")
+        scaled = {name: getattr(model_class, name) / width for name in names}
+        return size(model_class._replace(reward_range=(0.0, 1.0), **scaled), rounds)
+
+    return size_of
+
+
+SIZES: dict[str, Size] = {
+    "proof": _in_any_unit(proof_size),
+    "text": _in_any_unit(text_size),
+    "theorem": _in_any_unit(theorem_size),
+}
 
 
 def well_spaced(sizes: Sequence[float]) -> list[bool]:

@@ -19,7 +19,7 @@ from equipoise.errors import IncompatibleLearner, InvalidArgument, UnknownDecisi
 from equipoise.learner import Proposal, Proposals, accepts, capabilities, part_name, provides
 from equipoise.selector import Choice
 from equipoise.selectors._core import pairs
-from equipoise.selectors._core.ledger import Accounts, Details, Entry, check_regret
+from equipoise.selectors._core.ledger import Accounts, Details, Entry, Substitutes, check_regret
 from equipoise.selectors._core.pairs import AGREED, ALL, OWN, Expert
 from equipoise.settings import equal_data
 from equipoise.settings.checks import LARGEST, count, real
@@ -35,7 +35,6 @@ NO_ACTION = -1  # of an expert without a proposal, or before the proposals are k
 class LearnerAccounts(Accounts):
     """One account for each learner, with the learner's index."""
 
-    compares_all = True
     mode_fields: tuple[str, ...] = ()
 
     def __init__(self, n_learners: int, needs: frozenset[str]) -> None:
@@ -66,13 +65,15 @@ class LearnerAccounts(Accounts):
 
     def seen(self, choice: Choice) -> Entry:
         entry = self._rounds.ledger.entry(choice.learner, choice.play, choice.learner)
-        if self.details is not None and entry.details is None and not entry.left_out and choice.evidence:
+        if self.details is not None and entry.details is None and not entry.left_out:
             raise unseen(choice)
         return entry
 
-    def gather(self, entry: Entry, proposals: Mapping[int, Proposal], left_out: bool) -> Proposals:
-        rounds = self._rounds
-        asked = rounds.active if rounds.in_epoch(entry) and not left_out else (entry.account,)
+    def gather(self, entry: Entry, proposals: Mapping[int, Proposal], substitutes: Substitutes) -> Proposals:
+        rounds, drawable = self._rounds, entry.drawable
+        asked = rounds.active if rounds.in_epoch(entry) else (entry.account,)
+        if drawable is not None:
+            asked = tuple([i for i in asked if i in drawable])
         return gather(proposals, asked, self.n_learners, self._needs_lower)
 
     def arrive(self, entry: Entry, reward: float) -> None:
@@ -133,25 +134,25 @@ class LearningMode(NamedTuple):
 
 
 class ExpertRound(NamedTuple):
-    """What is kept of a round: in `values` one entry for each learner, else one for each expert."""
+    """What is kept of a round: in `values` and `learns` one entry for each learner, else one for each expert."""
 
     asked: tuple[bool, ...]  # whether the expert could be drawn
     odds: tuple[float, ...]  # the probability with which it was drawn
     actions: tuple[int, ...]  # an index that is equal for equal actions; NO_ACTION if there is none
     values: tuple[float, ...]  # the rewards that learners predicted for their own proposals; nan if unknown
+    learns: tuple[bool, ...]  # whether the learner learns from the round, until its reward comes
 
 
 class DrawRule(NamedTuple):
     """The kernels of a selector of experts that are not in `Kernels`. Their first arguments are params and state."""
 
     only_expert: Callable[..., int]  # the expert that must be drawn; if there is none, -1, and the rows have the odds
-    arrive: Callable[..., None]  # (e, reward, values): add a round to what the next draw depends on
+    arrive: Callable[..., None]  # (e, reward, values): add a round to what the next draw depends on, but for updates
 
 
 class Experts(Accounts):
     """One account for each expert. `state.credit` has the rows of the experts and the tables of their pairs."""
 
-    compares_all = False  # an expert that cannot propose has probability 0
     mode_fields: tuple[str, ...] = LearningMode._fields
 
     def __init__(self, rows: list[Expert], rule: DrawRule, removed: Collection[int]) -> None:
@@ -171,7 +172,8 @@ class Experts(Accounts):
         self._any_agreed = any(row.learning == AGREED for row in self.rows)
         self.all_shared = all(row.learning == ALL for row in self.rows)
         blank = blank_round(len(self.rows), self.n_learners)
-        self._no_actions, self._no_values = blank.actions, blank.values
+        self._no_actions, self._no_values, self._no_updates = blank.actions, blank.values, blank.learns
+        self._all_updates = (True,) * self.n_learners
 
     @property
     def size(self) -> int:
@@ -227,7 +229,8 @@ class Experts(Accounts):
         play, ledger = rounds.open(e, chance), rounds.ledger
         ledger.share_tickets(e, self._same_learner[e])
         asked = tuple([account.active for account in rounds.evidence.accounts])
-        ledger.open_plays[e, play].details = ExpertRound(asked, odds, self._no_actions, self._no_values)
+        nothing = self._no_actions, self._no_values, self._no_updates
+        ledger.open_plays[e, play].details = ExpertRound(asked, odds, *nothing)
         return Choice(learner, play, self._learner_chance(e, odds), greedy=greedy)
 
     def _expert(self, choice: Choice) -> int:
@@ -248,27 +251,45 @@ class Experts(Accounts):
     def propensity(self, choice: Choice) -> float:
         """Return the probability, given context and proposals, of the action of an open play."""
         entry, total = self.seen(choice), 0.0
-        _, odds, actions, _ = entry.details
+        odds, actions = entry.details.odds, entry.details.actions
         played = actions[entry.account]
         for e, action in enumerate(actions):
             if action == played:
                 total += odds[e]
         return total if total < 1.0 else 1.0  # rounding may leave more
 
-    def learners_updated_by(self, choice: Choice) -> tuple[int, ...]:
-        """Return the learners that learn from an open play."""
-        entry, rows, removed = self.seen(choice), self.rows, self._removed
+    def learners_updated_by(self, choice: Choice | None) -> tuple[int, ...]:
+        """Return the learners that learn from an open play; with None, those that learn from every round."""
+        removed = self._removed
         if self.all_shared and not removed:
             return self._learners
-        actions, drawn = entry.details.actions, rows[entry.account]
-        played = actions[entry.account]
-        updated = [i for i, e in enumerate(self._own) if pairs.learns(rows[e], drawn, actions[e], played)]
-        return tuple([i for i in updated if i not in removed])
+        if choice is None:
+            learns = [self.rows[e].learning == ALL for e in self._own]
+        else:
+            learns = self.seen(choice).details.learns
+        return tuple([i for i in self._learners if learns[i] and i not in removed])
 
-    def gather(self, entry: Entry, proposals: Mapping[int, Proposal], left_out: bool) -> ExpertRound:
-        asked, odds, _, _ = entry.details
+    def _updates(self, account: int, actions: Sequence[int], substitutes: Substitutes) -> tuple[bool, ...]:
+        """Return for each learner whether it learns from a round drawn for this account.
+
+        A learner that could not act has no proposal of its own: it learns only what others share. Its substitute learns
+        as from a round drawn for itself.
+        """
+        if self.all_shared:
+            return self._all_updates
+        rows, drawn, played = self.rows, self.rows[account], actions[account]
+        learns = [pairs.learns(rows[e], drawn, actions[e], played) for e in self._own]
+        for i in substitutes:
+            learns[i] = rows[self._own[i]].learning == ALL
+        acting = substitutes.get(drawn.learner)
+        if acting is not None:
+            learns[acting] = True
+        return tuple(learns)
+
+    def gather(self, entry: Entry, proposals: Mapping[int, Proposal], substitutes: Substitutes) -> ExpertRound:
+        asked, odds = entry.details.asked, entry.details.odds
         if not self._learner_set <= proposals.keys():
-            self._check_absent(self.experts[entry.account][0], asked, proposals, left_out)
+            self._check_absent(self.experts[entry.account][0], asked, proposals)
         actions = [proposals[i][field] if i in proposals else ABSENT for i, field in self._proposed]
         if all([type(action) is int for action in actions]):
             positions = tuple([actions.index(action) for action in actions])
@@ -276,11 +297,11 @@ class Experts(Accounts):
             self._check_actions(actions)
             positions = positions_of(actions)
         values = [check_value(i, proposals[i].value) if i in proposals else nan for i in self._learners]
-        return ExpertRound(asked, odds, positions, tuple(values))
+        return ExpertRound(asked, odds, positions, tuple(values), self._updates(entry.account, positions, substitutes))
 
-    def _check_absent(self, player: int, asked: Sequence[bool], proposals: Collection[int], left_out: bool) -> None:
+    def _check_absent(self, player: int, asked: Sequence[bool], proposals: Collection[int]) -> None:
         for (i, _), was_asked in zip(self.experts, asked, strict=True):
-            may_be_absent = i != player and (left_out or not was_asked or i in self._removed)
+            may_be_absent = i != player and (not was_asked or i in self._removed)
             if i not in proposals and not may_be_absent:
                 raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {i} too")
 
@@ -305,6 +326,11 @@ class Experts(Accounts):
         entry.certified = certifying  # with the tables for choosing, in one pass
         pairs.add_round(params.evidence, state.credit, e, reward, True, certifying)
         self._rule.arrive(params, state, e, reward, entry.details.values)
+        learns = entry.details.learns
+        for row in self.rows:
+            row.updates += learns[row.learner]
+        if not certifying:  # the round waits, and its updates are counted
+            entry.details = entry.details._replace(learns=self._no_updates)
         rounds.kernels.arrive(params, state, e, reward, entry.probability)
 
     def close_round(self, entry: Entry) -> None:
@@ -315,8 +341,8 @@ class Experts(Accounts):
 
     def _enter(self, entry: Entry) -> None:
         """Write the probabilities and actions of a round into the rows."""
-        _, odds, actions, _ = entry.details
-        for row, action, chance in zip(self.rows, actions, odds, strict=True):
+        details = entry.details
+        for row, action, chance in zip(self.rows, details.actions, details.odds, strict=True):
             row.action, row.probability = action, chance
 
     def n_accounts_of(self, mode: LearningMode) -> int:
@@ -354,7 +380,8 @@ class Experts(Accounts):
 
 def blank_round(n_experts: int, n_learners: int) -> ExpertRound:
     """Return a round in which no expert was asked."""
-    return ExpertRound((False,) * n_experts, (0.0,) * n_experts, (NO_ACTION,) * n_experts, (nan,) * n_learners)
+    experts = (False,) * n_experts, (0.0,) * n_experts, (NO_ACTION,) * n_experts
+    return ExpertRound(*experts, (nan,) * n_learners, (False,) * n_learners)
 
 
 def check_value(i: int, value: float) -> float:

@@ -111,7 +111,8 @@ def at_most_width(limits: Limits, regret: float) -> float:
 
 @kernel
 def within(limits: Limits, value: float) -> float:
-    return min(max(value, limits.low), limits.high)
+    """The value in the range of rewards; the lowest reward if it is unknown."""
+    return min(max(value, limits.low), limits.high) if value == value else limits.low
 
 
 @kernel

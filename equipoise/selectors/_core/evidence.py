@@ -76,7 +76,7 @@ class Account:
     witness_rewards: float = 0.0
     witness_bound: float = 0.0
     witness_spread: float = 0.0
-    skipped: int = 0  # plays before the last counted one, or after it and passed over, that are no evidence
+    skipped: int = 0  # plays before the last counted one, or after it and passed over, that are left out
     skipped_bound: float = 0.0  # what these add to an observed bound, for balancing only
     extra_radius: float = 0.0  # by how much the radius of a learner with its own share exceeds that of `Params`
 
@@ -181,7 +181,7 @@ def credit(params: Params, state: State, i: int, reward: float, regret: float) -
 
 @kernel
 def skip(params: Params, state: State, i: int, increment: float, regret: float) -> None:
-    """Pass over the next play of learner i, which is no evidence.
+    """Pass over the next play of learner i, which is left out.
 
     A closed form goes on to the position of the play; `increment` is that of a `Custom` bound. An observed bound, whose
     `increment` is nan, leaves the play out, and only the balanced bound includes its `regret`.

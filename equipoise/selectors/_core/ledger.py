@@ -5,13 +5,12 @@ so any *prefix* of a learner's plays with all rewards known may be tested, even 
 other subset may be biased by them. Rewards beyond the prefix wait in the ledger. Balancing counts every play, including
 pending ones. The pool of all rounds works the same way: its certificate uses the longest resolved prefix of rounds.
 
-Some plays are left out for good: they never count as evidence, and no other play waits for them. They are those whose
-context had a part in who plays, and, with a window, those whose reward has not arrived when they are `window` rounds
-old. The second rule is valid only if delays are drawn independently of contexts, rewards and learners: which plays
-count is then determined by the delays alone, and the counted plays of a learner, in play order, are as good as all of
-its plays. A play is counted when every earlier play of its learner is counted or left out, which may be before it is
-`window` rounds old: since the radii are uniform over the number of counted plays, it does not matter when it is
-counted, only which plays are.
+With a window, plays whose reward has not arrived when they are `window` rounds old are left out for good: they never
+count as evidence, and no other play waits for them. The rule is valid only if delays are drawn independently of
+contexts, rewards and learners: which plays count is then determined by the delays alone, and the counted plays of a
+learner, in play order, are as good as all of its plays. A play is counted when every earlier play of its learner is
+counted or left out, which may be before it is `window` rounds old: since the radii are uniform over the number of
+counted plays, it does not matter when it is counted, only which plays are.
 
 The *ledger* holds plain data: it returns what has become complete, and `Rounds` passes that to the *kernels*, small
 functions over arrays that see plays in order; the simulator compiles and calls them directly. The *accounts* say which
@@ -55,6 +54,7 @@ class Entry:
     left_out = False  # never counts as evidence
     queued = True  # whether it is beyond the prefix of its learner
     certified = False  # whether its round is in the sums that are kept in the order of rounds
+    drawable: tuple[int, ...] | None = None  # the learners that could be drawn, until proposals are known; None for all
 
     def __init__(self, account: int, ticket: int, probability: float, round_: int, epoch: int) -> None:
         self.account = account
@@ -75,6 +75,8 @@ Resolved: TypeAlias = tuple[list[Entry], list[Entry], bool]
 # What the balanced bounds do not include yet: learners to reset to their resolved prefix, then pending plays to count,
 # each with its position beyond the prefix, from 1.
 Uncounted: TypeAlias = tuple[list[int], list[tuple[int, Entry]]]
+
+Substitutes: TypeAlias = Mapping[int, int | None]
 
 
 class Details(NamedTuple):
@@ -380,7 +382,6 @@ class Accounts(Protocol):
     _rounds: Rounds
     n_learners: int  # those included that were added later or removed
     details: Details | None  # the form of what is kept of a round; None if the selector asks only the chosen learner
-    compares_all: bool  # whether a test compares the proposals of all active learners
     mode_fields: tuple[str, ...]  # of the mode in which a learner that is added later plays; empty if there is one mode
 
     @property
@@ -402,7 +403,8 @@ class Accounts(Protocol):
 
     def seen(self, choice: Choice) -> Entry: ...  # an open play whose proposals are known, if they are needed
 
-    def gather(self, entry: Entry, proposals: Mapping[int, Proposal], left_out: bool) -> Any: ...  # details to keep
+    # Returns the details to keep. `substitutes` has the learner that acts for each one that cannot; None: the fallback.
+    def gather(self, entry: Entry, proposals: Mapping[int, Proposal], substitutes: Substitutes) -> Any: ...
 
     def arrive(self, entry: Entry, reward: float) -> None: ...  # a reward, in order of arrival, evidence or not
 
@@ -539,18 +541,19 @@ class Rounds:
         """Whether no learner was eliminated since the round was chosen, if the test of proposals depends on it."""
         return self._across_epochs or entry.epoch == self.evidence.pool[0].eliminated
 
-    def observe(self, choice: Choice, entry: Entry, proposals: Mapping[int, Proposal]) -> None:
+    def observe(self, entry: Entry, proposals: Mapping[int, Proposal], substitutes: Substitutes) -> None:
         """Record the proposals of a round."""
         account = entry.account
-        left_out = entry.left_out or not choice.evidence
-        details = self.accounts.gather(entry, proposals, left_out) if self._asks_all else None
+        details = self.accounts.gather(entry, proposals, substitutes) if self._asks_all else None
         if account in self.observed:
             self.ledger.observe(entry, check_regret(proposals[account].regret))
         if self._asks_all:
             entry.details = details
-        if left_out and not entry.left_out:
-            entry.left_out = True
-            self.unreported += self._settle(account, self.ledger.advance(account))
+
+    def leave_out(self, entry: Entry) -> None:
+        """Leave an open play out of evidence for good."""
+        entry.left_out = True
+        self.unreported += self._settle(entry.account, self.ledger.advance(entry.account))
 
     def credit(self, entry: Entry, reward: float, regret: float) -> tuple[int, ...]:
         """Record the reward of an open play; return the accounts that are eliminated."""
@@ -620,7 +623,7 @@ class Rounds:
         return account.booked_plays + account.skipped
 
     def _skip(self, entry: Entry) -> None:
-        """Pass over a play that is not evidence."""
+        """Pass over a play that is left out."""
         e = entry.account
         increment = self._increment(e, self._position(e) + 1, nan)
         limits, sums = self.kernels.evidence_of(self.radii.params, self.state)

@@ -15,8 +15,9 @@ remains. One event per learner: alpha = delta / (3 (M + 1)), in addition to the 
 eliminated learner adds the failure probability of the witness's confidence sets.
 
 Symbols: U_i rewards, R_i bound, sum of lower_{j,k} lower_sum; all over the resolved prefix of all rounds, in order,
-without those that are no evidence. These count in the n of a closed form R_i, which bounds the regret of all plays.
-A witness that was not asked in a round, because it is eliminated, counts the lowest reward.
+without those that are left out. These count in the n of a closed form R_i, which bounds the regret of all plays.
+A witness that was not asked in a round, because it is eliminated or suspended, and one that could not act, count the
+lowest reward.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Own(Arrivals):
 
     increments: float = 0.0  # observed regret
     increments_carry: float = 0.0
-    bound: float = 0.0  # R_i at `plays` and those that are no evidence
+    bound: float = 0.0  # R_i at `plays` and those that are left out
     witness: int = -1  # of the elimination by this test; the following fields are the proof
     proof_plays: int = 0
     proof_rewards: float = 0.0

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from math import isnan, nan
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
@@ -48,6 +49,7 @@ P = TypeVar("P", bound=NamedTuple)
 S = TypeVar("S", bound=NamedTuple)
 D = TypeVar("D", bound=AnyElimination)
 FLOATS = (float, np.float64)
+NO_SUBSTITUTES: Mapping[int, int | None] = MappingProxyType({})
 TRAITS = tuple(each.name for each in fields(SelectorTraits))
 
 
@@ -288,8 +290,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
                 choice = accounts.choose(rng)
             finally:
                 rounds.unmask(masked)
-            if masked and self._asks_all and accounts.compares_all:  # some cannot propose in this round
-                choice = choice._replace(evidence=False)
+            accounts.entry(choice).drawable = tuple(available)
         rounds.expire()
         return choice
 
@@ -313,6 +314,8 @@ class KernelSelector(Configured, Generic[P, S, D]):
         if available is not None and choice.learner not in self._rounds.check_available(available):
             raise InvalidArgument(f"learner is {choice.learner}, but must be one of available, {sorted(available)}")
         self._accounts.replay(choice, available)
+        if available is not None:
+            self._accounts.entry(choice).drawable = tuple(available)
         self._rounds.expire()
 
     def tick(self, rounds: int = 1) -> tuple[D, ...]:
@@ -324,16 +327,22 @@ class KernelSelector(Configured, Generic[P, S, D]):
         self._rounds.tick(count("rounds", rounds, minimum=-self._rounds.unplayed))
         return self._proofs(self._rounds.report(()))
 
-    def observe(self, choice: Choice, proposals: Mapping[int, Proposal]) -> None:
-        """Record the proposal of the chosen learner, or of every active learner if "actions" are needed.
+    def observe(
+        self, choice: Choice, proposals: Mapping[int, Proposal], substitutes: Mapping[int, int | None] = NO_SUBSTITUTES
+    ) -> None:
+        """Record the proposal of the drawn learner or, if "actions" are needed, of every learner that could be drawn.
 
-        A round without evidence needs the proposal of the chosen learner only.
+        `substitutes` has the learner that acts for each one that cannot act; None for the fallback.
         """
         learner = choice.learner
         if learner not in proposals and not self._asks_all:
             raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {learner}")
         # Raises UnknownDecision if the play is not open.
-        self._rounds.observe(choice, self._accounts.entry(choice), proposals)
+        self._rounds.observe(self._accounts.entry(choice), proposals, substitutes)
+
+    def leave_out(self, choice: Choice) -> None:
+        """Leave an open play out of evidence for good, as events of earlier releases can say."""
+        self._rounds.leave_out(self._accounts.entry(choice))
 
     def check_reward(self, reward: float) -> float:
         """The reward as a float; raises if it cannot be credited."""
@@ -364,8 +373,6 @@ class KernelSelector(Configured, Generic[P, S, D]):
         """
         entry = self._accounts.seen(choice)
         number, known = self._check_credit(choice, entry, reward, regret)
-        if not choice.evidence:
-            entry.left_out = True
         eliminated = self._rounds.credit(entry, number, known)
         return self._proofs(eliminated) if eliminated else ()
 

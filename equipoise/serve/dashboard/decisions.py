@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from equipoise.errors import UnknownDecision
 from equipoise.learner import Proposal
-from equipoise.portfolio import Decision, Event, Portfolio, text
+from equipoise.portfolio import Decision, Event, Portfolio, old_forms, text
 from equipoise.selector import Choice
 from equipoise.serve.dashboard.timeline import short
 from equipoise.serve.hosted import Hosted
@@ -32,7 +32,7 @@ def story(hosted: Hosted, id_: str) -> Config:
         raise UnknownDecision(NO_EVENTS)
     ends = [event for event in events if event.kind in ENDS]
     return {
-        **_line(made),
+        **_line(made, portfolio),
         "reason": " ".join(_reasons(portfolio, made.data)),
         "rule": text.rule(portfolio.statements()),
         "proposals": list(_proposals(portfolio, made.data)),
@@ -44,35 +44,38 @@ def story(hosted: Hosted, id_: str) -> Config:
 
 def recent(hosted: Hosted, name: str | None = None) -> list[Config]:
     """The newest decisions, of one learner or of all."""
-    events = hosted.latest("decided")
-    return [_line(event) for event in events if name is None or event.data["name"] == name][:MAX_RECENT]
+    events = [event for event in hosted.latest("decided") if name is None or event.data["name"] == name]
+    return [_line(event, hosted.portfolio) for event in events[:MAX_RECENT]]
 
 
-def _line(event: Event) -> Config:
-    decided = Decided.of(Decision.of_event(event.data))
+def _line(event: Event, portfolio: Portfolio) -> Config:
+    decided = Decided.of(Decision.of_event(event.data), portfolio.learner_names)
     return {"time": event.time, "round": event.data["round"], **asdict(decided)}
 
 
 def _reasons(portfolio: Portfolio, data: Any) -> Iterator[str]:
-    names, name = portfolio.learner_names, data["name"]
+    data, left_out = old_forms.decided(data)
+    names = portfolio.learner_names
+    if data["choice"] is not None:
+        choice = Choice(*data["choice"])
+        drawn = names[choice.learner]
+        if data["available"] is not None:
+            yield f"Of {len(names):,} learners, {len(data['available']):,} could be drawn in this round."
+        if choice.probability == 1.0:
+            yield f"{drawn} was drawn because the rule of the selector named it, with probability 1."
+        elif not isnan(choice.probability):
+            yield f"{drawn} was drawn: it had the probability {choice.probability:.3g}."
     for i, error in data["failures"]:
         yield f"{names[i]} was asked, but failed ({error})."
     if data["fallback"]:
-        yield "No learner could play, so the fallback action was taken."
-        return
-    if name is None:
-        yield "The round was used for exploration: an offered action was drawn uniformly, and no learner played."
-        return
-    choice = Choice(*data["choice"])
-    if data["available"] is not None:
-        yield f"Of {len(names):,} learners, {len(data['available']):,} could play in this round."
-    if choice.probability == 1.0:
-        yield f"{name} played because the rule of the selector named it, with probability 1."
-    elif not isnan(choice.probability):
-        yield f"{name} was drawn: it had the probability {choice.probability:.3g}."
-    if choice.greedy:
+        yield "No learner could act, so the fallback action was taken."
+    elif data["choice"] is None:
+        yield "The round was used for exploration: an offered action was drawn uniformly, for no learner."
+    elif data["learner"] != choice.learner:
+        yield f"{data['name']} acted as the substitute of {drawn}, which gets the credit."
+    elif choice.greedy:
         yield "Its best action by its own estimates was played."
-    if not choice.evidence:
+    if left_out:
         yield "The round does not count as evidence, because the context had a part in who played it."
 
 

@@ -138,7 +138,7 @@ def test_it_does_not_leave_a_class_that_suffices() -> None:
 
 
 def test_the_threshold_is_the_stated_one() -> None:
-    learner = ModCB(DIMS, delta=0.02, reward_range=(-2.0, 1.0))
+    learner = ModCB(DIMS, delta=0.02, reward_range=(-2.0, 0.0))
     learner.memory.tests[0], learner.memory.explored[0] = 3, 50
     tail = log(3 * 9 * pi**2 / 6 / 0.02)
     assert threshold(learner.params, learner.memory, 5) == pytest.approx(4.0 * (2 * sqrt(5 * tail) + 2 * tail) / 50)

@@ -46,14 +46,15 @@ function content(decision, name) {
   const end = decision.trail.find((event) => event.kind === decision.state);
   const facts = [
     ["Learner", decision.learner === null ? "no learner" : h("a", { href: links.learner(name, decision.learner) }, decision.learner)],
+    ...(decision.drawn === null || decision.drawn === decision.learner ? [] : [["Drawn", h("a", { href: links.learner(name, decision.drawn) }, decision.drawn)]]),
     ["Action", chosen],
     ["Reward", decision.reward === null ? NONE : `${number(decision.reward)}${end ? `, after ${duration(end.time - decision.time)}` : ""}`],
     ["Round", number(decision.round)],
     ["Time", time(decision.time)],
   ];
   const chances = [
-    ["that this learner plays", decision.learner_probability],
-    ["that it chooses this action", decision.action_probability],
+    ["that this learner is drawn", decision.learner_probability],
+    ["that the learner that acts chooses this action", decision.action_probability],
     ["that the portfolio chooses this action", decision.propensity],
   ];
   return [
@@ -62,12 +63,12 @@ function content(decision, name) {
     h("h2", {}, "Why this learner?"), h("p", {}, decision.reason), h("p", { class: "quiet" }, decision.rule),
     h("h2", {}, "Probabilities"),
     table("Probabilities", ["probability", "value"], chances.map(([text, value]) => [text, value === null ? "unknown" : number(value)])),
-    h("p", { class: "quiet" }, "The last one is the propensity, for estimates from logs. Unknown: it was not computed, because that requires asking every learner."),
+    h("p", { class: "quiet" }, "The last one is the propensity, for estimates from logs. Unknown: it was not computed, or a learner cannot tell; the health of the portfolio says which."),
     h("h2", {}, "Who proposed what?"),
     decision.proposals.length ? table("Proposals", ["learner", "action", "its estimate of the reward", "at least", "probability of the action"], decision.proposals.map((row) => [
       [row.learner, row.played ? h("b", {}, " ← played") : ""], row.action_id ?? actionText(row.action), number(row.value), number(row.lower), number(row.probability)]), { left: [1] })
       : h("p", { class: "quiet" }, "No learner was asked."),
-    decision.proposals.length === 1 ? h("p", { class: "quiet" }, "Only the learner that played was asked: this selector chooses it before it sees proposals.") : null,
+    decision.proposals.length === 1 ? h("p", { class: "quiet" }, "Only the learner that acted proposed an action: this selector draws before it sees proposals.") : null,
     h("h2", {}, "Trail of events"),
     table("Events of this decision", ["event", "number in the journal", "time", "particulars"], decision.trail.map((event) => [
       event.kind, number(event.seq), time(event.time), h("code", {}, particulars(event.data))]), { left: [3] }),
