@@ -130,11 +130,13 @@ def describe_table(outcome: Outcome, name: str) -> str:
 
 def _headline(place: Place) -> str:
     """What a selector loses, with everything that the number needs."""
+    gains = place.reward_lost < 0
     return (
         f"{place.label} has the lowest regret: {number(place.ratio.value)} times that of the best learner alone "
         f"(geometric mean; 95 %: {tables.span(place.ratio)}), at most {number(place.worst_excess.value)} w √T more "
-        f"({place.worst_excess.instance}). It {'loses' if place.reward_lost >= 0 else 'gains'} "
-        f"{small_percent(abs(place.reward_lost))} of the best learner's reward on average and loses "
+        f"({place.worst_excess.instance}). It {'gains' if gains else 'loses'} "
+        f"{small_percent(abs(place.reward_lost))} of the best learner's reward on average"
+        f"{' and loses' if gains else ','} "
         f"{small_percent(place.worst_reward_lost.value)} at most ({place.worst_reward_lost.instance})"
     )
 
