@@ -114,8 +114,9 @@ class PortfolioSettings:
     share_data: bool | None = portfolio_setting(
         None,
         optional(boolean),
-        "Whether every learner that accepts off-policy data learns from every round. Default: as the default selector "
-        "says; no, if a selector is given.",
+        'Whether learners that accept "off_policy" learn from every round, whatever the others accept. True: an error '
+        "if there is none. False: no learner learns from an action that it did not propose. Default: with "
+        "`CounterfactualBalancing` as True, but without the error; with any other selector as False.",
         changeable=True,
     )
     deadline: int | float | None = portfolio_setting(

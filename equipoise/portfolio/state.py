@@ -16,7 +16,7 @@ from equipoise.portfolio import old_forms
 from equipoise.portfolio.drift import DriftMonitor
 from equipoise.portfolio.events import Events, logger
 from equipoise.portfolio.pool import Pool, Selection
-from equipoise.portfolio.rounds import Round, Rounds, check_action, observe
+from equipoise.portfolio.rounds import Round, Rounds, check_action, note_given_proposals, observe
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
 from equipoise.portfolio.statements import History, Reporter
 from equipoise.portfolio.tickets import (
@@ -455,6 +455,7 @@ class PortfolioState:
         ticket.id, ticket.time, ticket.regret = decision.id, self.tickets.time, data["regret"]
         ticket.learners_to_update, ticket.weight = optional_tuple(data["learners_to_update"]), data["weight"]
         ticket.action_probability, ticket.propensity = decision.action_probability, decision.propensity
+        note_given_proposals(ticket, self.selection)
         if ticket.learner is not None and (ticket.substituted or choice is None or not choice.greedy):
             ticket.plan = proposals[ticket.learner].plan
         if self.updates.weighted:

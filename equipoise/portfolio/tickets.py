@@ -130,6 +130,7 @@ class Ticket:
     plan: Plain = None  # of the proposal
     action_probability = nan
     propensity = nan
+    given_proposals = nan  # probability of the action given all proposals, if its propensity is unknown
     learners_to_update: tuple[int, ...] | None = None  # if the selector decides which learners learn from it
     weight = 1.0  # of the round for the learner that acts, if learners learn from weighted rounds
     others: Mapping[int, Action] = MappingProxyType({})  # actions that learners which did not play learn with weight 0
@@ -183,6 +184,7 @@ class Ticket:
             "reward": self.reward,
             "rewards": dict(self.rewards),
             "updated": sorted(self.updated),
+            **({} if isnan(self.given_proposals) else {"given_proposals": self.given_proposals}),
         }
 
     @classmethod
@@ -193,6 +195,7 @@ class Ticket:
         ticket = cls(row["round"], choice, row["context"], row["action"], row["learner"])
         ticket.id, ticket.epoch, ticket.time, ticket.weight = row["id"], row["epoch"], row["time"], row["weight"]
         ticket.action_probability, ticket.propensity = row["probabilities"]
+        ticket.given_proposals = row.get("given_proposals", nan)
         ticket.others = dict(row["others"])
         ticket.learners_to_update = optional_tuple(row["learners_to_update"])
         ticket.regret, ticket.plan = row["regret"], row["plan"]

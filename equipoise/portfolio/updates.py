@@ -221,7 +221,12 @@ class LearnerUpdates:
         # Which learner acts depends on the context at most, not on what it draws, so among the rounds in which it acts
         # the action has the probability with which the learner picked it; among all rounds it has the propensity.
         shares = i in self.sharing or (self._decides is not None and i in self._decides.learners_updated_by(None))
-        return ticket.propensity if shares or self._is_anothers(i, ticket) else ticket.action_probability
+        if not shares and not self._is_anothers(i, ticket):
+            return ticket.action_probability
+        if not isnan(ticket.propensity):
+            return ticket.propensity
+        # Some learner cannot tell its own. Given all proposals, or that the floor drew the round, it is known.
+        return ticket.action_probability if ticket.choice is None else ticket.given_proposals
 
     def _is_anothers(self, i: int, ticket: Ticket) -> bool:
         """Whether the selector lets this learner learn from an action that it did not draw itself."""

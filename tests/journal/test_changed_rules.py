@@ -31,7 +31,7 @@ MEANS = 0.3, 0.35, 0.4
 
 def make() -> Portfolio:
     learners = [UCB(3, scale=scale) for scale in (0.05, 0.3, 1.0)]
-    return Portfolio(learners, CounterfactualBalancing.for_learners(learners, share_data=True), seed=3)
+    return Portfolio(learners, CounterfactualBalancing.for_learners(learners), seed=3)
 
 
 def flatter(exponent: float) -> float:
@@ -170,7 +170,7 @@ def two_experts(seed: int) -> Portfolio:
 def logged_by_a_lopsided_rule(monkeypatch: pytest.MonkeyPatch, seed: int, rounds: int) -> tuple[Portfolio, list[Event]]:
     """Play a rule that draws one of two equal learners nine times as often as the other."""
 
-    def weigh(params: Any, state: Any, n_rounds: int, n_active: int) -> float:
+    def weigh(params: Any, state: Any, *counts: int) -> float:
         for expert, weight in zip(state.credit.experts, (0.9, 0.1), strict=True):
             expert.weight = weight
         return 1.0

@@ -132,10 +132,10 @@ def test_a_reward_that_never_comes_is_credited_by_default_and_ignored_if_it_come
     with pytest.raises(InvalidArgument, match=r"^reward is nan, but must be a finite number"):
         portfolio.learn(nth(portfolio, 1), nan)
     assert saved(portfolio) == before
-    assert caplog.messages == []
+    assert len(caplog.messages) == 1  # of the start
     for n in (1, 2):
         portfolio.learn(nth(portfolio, 1), 1.0)
-        assert caplog.messages[n - 1].endswith("reason the reward arrived after its deadline")
+        assert caplog.messages[n].endswith("reason the reward arrived after its deadline")
         assert portfolio.health()["ignored"] == n
     assert portfolio.standing()[0] == row
 

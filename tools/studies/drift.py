@@ -150,7 +150,7 @@ def bound_alarm(seed: int, *, late: int = 1_500, rounds: int = 6_000, after: flo
 def trusting_all_widths() -> Iterator[None]:
     """The control: test the null of bounds whatever order rewards were learned in."""
     rule = LearnerUpdates.may_keep_bound
-    LearnerUpdates.may_keep_bound = lambda updates, i: True  # type: ignore[method-assign]
+    LearnerUpdates.may_keep_bound = lambda self, i: True  # type: ignore[method-assign]
     try:
         yield
     finally:

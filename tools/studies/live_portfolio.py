@@ -1,9 +1,9 @@
 """What a live portfolio promises, at full size: `python -m tools.studies.live_portfolio [PART ...]`.
 
 Parts: chaos (failing learners), intervals and mean_weights (statements and propensities if failures depend on contexts,
-see `substitutes`), tickets (crashes and copies), lost, delays and deadlines (lost and late rewards, see `late_rewards`),
-propensity (coverage of off-policy estimates), memory (also of files), threads, step (cost of a round). Each prints its
-figures, and the command ends with exit code 1 if a promise is broken. `make chaos` runs them all.
+see `substitutes`), tickets (crashes and copies), lost, delays and deadlines (lost and late rewards, see
+`late_rewards`), propensity (coverage of off-policy estimates), memory (also of files), threads, step (cost of a round).
+Each prints its figures, and the command ends with exit code 1 if a promise is broken. `make chaos` runs them all.
 """
 
 from __future__ import annotations
