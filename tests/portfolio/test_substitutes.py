@@ -319,6 +319,8 @@ def test_a_fold_of_the_events_gives_the_same_state(name: str) -> None:
     portfolio, folded = make(name), make(name)
     portfolio.on_event(events.append)
     play(portfolio, lambda: portfolio.learners, 160)
+    for learner in folded.learners:
+        learner.fails = True  # a fold asks no learner
     for event in events:
         folded.apply(event)
     assert saved(folded) == saved(portfolio)
