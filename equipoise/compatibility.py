@@ -1,12 +1,14 @@
-"""Which learners a selector can work with, and why others are rejected.
+"""Which learners a selector can work with, why others are rejected, and from which rounds each learner learns.
 
 A selector declares what it `needs`, a learner what it `accepts` and `provides`. They are compared once, when a
 portfolio is created or a run starts. The error names the learner and what it lacks.
+
+Sharing data is a property of each learner: `learning_mode` has the one rule, for portfolios, selectors and simulations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
@@ -18,13 +20,14 @@ from equipoise.learner import (
     ModelClass,
     accepts,
     can_be_restored,
+    capabilities,
     implements,
     model_class_of,
     part_name,
     provides,
     runs_in_simulations_only,
 )
-from equipoise.selector import ChecksLearners, Selector, active_of, check_selector, needs_of, traits_of
+from equipoise.selector import ChecksLearners, Selector, Updates, active_of, check_selector, needs_of, traits_of
 
 S = TypeVar("S", bound=Selector)
 
@@ -98,6 +101,7 @@ def check_compatible(selector: S, learners: Sequence[MinimalLearner]) -> S:
         for need in sorted(needs):
             if NEEDS[need].message and not NEEDS[need].met_by(learner):
                 raise IncompatibleLearner(NEEDS[need].message.format(selector=name, learner=repr(part_name(learner))))
+        check_asked(name, needs, traits.learning_modes, learner)
         if i in traits.observed and "regret" not in provides(learner):
             raise IncompatibleLearner(
                 f"bound {i} of {name} is Observed, but learner {part_name(learner)!r} provides no 'regret'"
@@ -111,6 +115,57 @@ def check_compatible(selector: S, learners: Sequence[MinimalLearner]) -> S:
         except IncompatibleLearner as error:
             raise IncompatibleLearner(f"{name} needs learners with nested model classes: {error}") from None
     return selector
+
+
+def check_asked(name: str, needs: Collection[str], modes: Sequence[str], learner: object) -> None:
+    """Raise an error if a selector asks every learner in every round, but this one cannot be asked without playing."""
+    if {"actions", "weight"} & set(needs) and not modes and capabilities(learner).silent:
+        raise IncompatibleLearner(
+            f"{name} asks every learner in every round, but {part_name(learner)!r} is silent: asked only if it plays"
+        )
+
+
+def can_share(learner: object) -> bool:
+    """Whether a learner gains from rounds that others play: it learns, from whatever was played."""
+    return "off_policy" in accepts(learner) and capabilities(learner).learns
+
+
+def learning_mode(learner: object, share_data: bool | None, contexts: str = "random") -> str:
+    """Return from which rounds a learner learns: "all", "agreed", "own" or "silent".
+
+    A learner that accepts "off_policy" learns from all rounds unless `share_data` is False; a fixed rule has nothing to
+    learn from them. Others learn from the rounds in which the action is the one they proposed, if they accept "agreed";
+    if they ignore contexts, only with "fixed" ones: next to learners that see contexts, the rounds that they agree with
+    are not a fair sample. The rest learn from their own plays. A silent learner is asked only in these.
+    """
+    accepted, can = accepts(learner), capabilities(learner)
+    if can.silent:
+        return "silent"
+    if "off_policy" in accepted and (share_data is not False or not can.learns):
+        return "all"
+    return "agreed" if "agreed" in accepted and (contexts == "fixed" or not can.ignores_contexts) else "own"
+
+
+def check_share_data(learners: Sequence[object], share_data: bool | None) -> None:
+    """Raise an error if data are to be shared, but no learner can."""
+    if share_data and not any(map(can_share, learners)):
+        raise InvalidArgument("share_data is True, but no learner accepts 'off_policy' data")
+
+
+def check_sharing(selector: Selector, learners: Sequence[object], share_data: bool | None) -> None:
+    """Raise an error if a selector, with these learners, does not share data as `share_data` says."""
+    if share_data is None:
+        return
+    name, modes = part_name(selector), traits_of(selector).learning_modes
+    shares = any(mode == "all" and can_share(learner) for mode, learner in zip(modes, learners, strict=False))
+    if share_data and ("weight" in needs_of(selector) or (not modes and implements(selector, Updates))):
+        raise InvalidArgument(f"share_data is True, but must stay None: {name} decides itself what each learner learns")
+    check_share_data(learners, share_data)
+    if modes and shares is not share_data:
+        raise InvalidArgument(
+            f"share_data is {share_data}, but learners of {name} {'share' if shares else 'do not share'} data: "
+            f"make it with for_learners(learners, share_data={share_data})"
+        )
 
 
 def provided_by(learner: object) -> frozenset[str]:

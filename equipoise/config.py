@@ -60,8 +60,8 @@ class PortfolioConfig:
     def portfolio(self) -> Portfolio:
         """A new portfolio."""
         learners = self.learners()
-        selector, follows = _make_selector(self.selector, self.learner_tables, learners, self.settings)
-        return Portfolio.with_settings(learners, selector, self.settings, selector_follows=follows)
+        selector = _make_selector(self.selector, self.learner_tables, learners, self.settings)
+        return Portfolio.with_settings(learners, selector, self.settings)
 
     def learner(self, table: Mapping[str, Any]) -> tuple[Any, Bound | None]:
         """A learner that joins later, from a table such as those of the file, and its bound if it has one."""
@@ -218,11 +218,11 @@ def _named(value: Any, key: str, where: str) -> Any:
 
 def _make_selector(
     table: Mapping[str, Any], learners: Sequence[Mapping[str, Any]], made: Sequence[Any], stated: PortfolioSettings
-) -> tuple[Any, bool]:
-    """Return the selector of the file, None for the recommended one, and whether it was made with `share_data`."""
+) -> Any:
+    """Return the selector of the file, None for the recommended one."""
     reward_range = stated.reward_range
     if not table and not any("bound" in learner for learner in learners):
-        return None, False
+        return None
     make = _find("selectors", table or {"use": "RealizedBalancing"}, "[selector]")
     given = {key: value for key, value in table.items() if key != "use"}
     known = inspect.signature(make).parameters
@@ -243,10 +243,11 @@ def _make_selector(
         given["bounds"] = bounds
     if find(make, Updates) is not None and not {"learning", "greedy_experts"} & given.keys():
         del given["n_learners"]
-        make_for = partial(make.for_learners, made, share_data=stated.share_data is not False)
-        selector = _construct(make_for, _with_range(make, given, reward_range), "[selector]")
-        return selector, True
-    return _construct(make, _with_range(make, given, reward_range), "[selector]"), False
+        if "share_data" in given:
+            raise InvalidArgument("share_data is given in [selector], but must be given once, at the top of the file")
+        make_for = partial(make.for_learners, made, share_data=stated.share_data)
+        return _construct(make_for, _with_range(make, given, reward_range), "[selector]")
+    return _construct(make, _with_range(make, given, reward_range), "[selector]")
 
 
 def _make_bound(where: str, table: Mapping[str, Any]) -> Bound | None:

@@ -16,6 +16,8 @@ Optional members, which `capabilities` finds:
 - `configure(reward_range=..., noise=...)`: what a portfolio says about rewards, once, before any update. The learner
   adopts what it does not state itself, and refuses what contradicts it (`AdoptsUnits`; `StatesUnits` has two more
   methods).
+- `silent = True`: the learner is asked only in rounds that it plays, because its `decide` changes its state or cannot
+  be called without playing. Next to learners that are asked in every round, it is compared by its own plays only.
 - `pmf(context)`: the probability of every offered action in this context, given all that was learned so far; such a
   learner provides "pmf". Exact, so that logs can be evaluated with it; a learner that can only estimate it has none.
 
@@ -324,6 +326,7 @@ class LearnerCapabilities:
     randomized: bool  # whether deciding draws random numbers
     delta: float  # probability that its statements are wrong
     learns: bool  # False for a fixed rule
+    silent: bool  # whether it is asked only in rounds that it plays
     ignores_contexts: bool
     arms: int | None  # number of actions, if the learner fixes it
     n_columns: int | None  # of a matrix of offers that the learner uses
@@ -347,6 +350,7 @@ def capabilities(learner: object) -> LearnerCapabilities:
         randomized=getattr(learner, "randomized", True) is not False,
         delta=_delta(learner),
         learns=learns is not False,
+        silent=getattr(learner, "silent", False) is True,
         ignores_contexts=getattr(learner, "ignores_contexts", False) is True,
         arms=_whole(learner, "arms"),
         n_columns=_whole(learner, "n_columns"),

@@ -149,6 +149,7 @@ class SelectorTraits:
     contexts: str = "random"  # "fixed" if contexts and action sets never change
     experts: tuple[tuple[int, bool], ...] = ()  # learners it draws, True: their greedy actions; empty: learners only
     restart_settings: tuple[str, ...] = ()  # settings that `restart` changes, besides delta
+    learning_modes: tuple[str, ...] = ()  # from which rounds each learner learns, if that is part of the rule
     simulation_only: bool = False  # whether it runs in simulations only: a portfolio refuses it
 
     @property

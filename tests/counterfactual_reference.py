@@ -20,6 +20,7 @@ class Round:
     actions: tuple[int, ...]  # of all experts; -1 of one that cannot propose
     values: tuple[float, ...]  # of all learners
     reward: list[float] = field(default_factory=list)  # empty while it is open
+    known: int = 0  # the number of experts when the reward came
 
 
 class Reference:
@@ -71,6 +72,8 @@ class Reference:
             action = row.actions[row.expert]
             q = sum(p for p, a in zip(row.odds, row.actions, strict=True) if a == action)
             sign = (row.actions[j] == action) - (row.actions[k] == action)
+            if "silent" in (self.learning[self.experts[e][0]] for e in (j, k, row.expert)):
+                continue
             terms.append(min(row.odds[j], row.odds[k]) * (row.reward[0] - (self.low + self.high) / 2) * sign / q)
         return math.fsum(terms), math.fsum(y**2 for y in terms)
 
@@ -93,15 +96,20 @@ class Reference:
         for t, row in enumerate(self.arrived, start=1):
             action = row.actions[row.expert]
             q = sum(p for p, a in zip(row.odds, row.actions, strict=True) if a == action)
+            silent = [self.learning[i] == "silent" for i, _ in self.experts]
             for j in range(self.n):
                 for k in range(self.n):
                     share = min(row.odds[j], row.odds[k])
                     overlap[j, k] += share
-                    if row.actions[j] == action != row.actions[k]:
-                        weight[j, k] += share / q
-                        squares[j, k] += (share / q) ** 2
-                        rewards[j, k] += share / q * row.reward[0]
-            if len(set(row.actions) - {-1}) > 1:
+                    if j != k and (silent[j] or silent[k]):  # by own plays, since both were in the pool
+                        share, own = float(row.expert == j and max(j, k) < row.known), True
+                    else:
+                        share, own = share / q, row.actions[j] == action != row.actions[k] and not silent[row.expert]
+                    if own:
+                        weight[j, k] += share
+                        squares[j, k] += share**2
+                        rewards[j, k] += share * row.reward[0]
+            if len(set(row.actions) - {-1}) > 1 or (any(silent[: row.known]) and row.known > 1):
                 seen.append(row.reward[0])
             factor = 1 - 1 / (t + 1)
             weight, rewards, overlap, squares = weight * factor, rewards * factor, overlap * factor, squares * factor**2
@@ -134,9 +142,12 @@ class Reference:
             phi[e] = max(self.floor * unit * math.sqrt(counts[e]), visible[e])
         admitted = [value <= self.slack * min(phi) for value in phi]
         most = max(n for n, ok in zip(counts, admitted, strict=True) if ok)
+        shared_greedy = any(self.experts[e][1] and self.learning[self.experts[e][0]] == "all" for e in active)
+        paced = [shared_greedy and self.warms_up(e) for e in range(self.n)]
+        warm = [paced[e] and counts[e] >= sum(counts) / 400 for e in range(self.n)]
         under_sampled = []
         for e, (learner, greedy) in enumerate(self.experts):
-            if e in active and not greedy and counts[e] < most:
+            if e in active and not greedy and counts[e] < most and not warm[e]:
                 head_start = 60 if (learner, True) in self.experts else 150
                 early = self.learning[learner] != "all" and counts[e] < min(head_start, most / 4)
                 margin = 0.0 if early else 200 * counts[e] / math.sqrt(most)
@@ -147,13 +158,17 @@ class Reference:
             return [float(e == fewest) for e in range(self.n)]
         tables = self.tables()
         t, weights = sum(counts), np.zeros(self.n)
-        weights[active] = [math.exp(-self.squared_z(e, active, t, tables)) for e in active]
+        weights[active] = [math.exp(-self.squared_z(e, active, t, tables, warm[e])) for e in active]
         scale = math.sqrt(spread / n_resolved) if n_resolved else 0.0
         mixing = np.zeros(self.n)
-        mixing[active] = [1 / 4 if self.learning[self.experts[e][0]] == "all" else 1 for e in active]
+        mixing[active] = [1 / 4 if self.learning[self.experts[e][0]] == "all" or paced[e] else 1 for e in active]
         mixed = min(0.5, mixing.sum() / (sum(n * (1 - self.fallen(e, scale)) for e, n in enumerate(counts)) + 1))
         odds = np.where(admitted, (1 - mixed) * weights / weights.sum() + mixed * mixing / mixing.sum(), 0.0)
         return (odds / odds.sum()).tolist()
+
+    def warms_up(self, e: int) -> bool:
+        learner, greedy = self.experts[e]
+        return self.learning[learner] in ("own", "silent") and not greedy and (learner, True) not in self.experts
 
     def fallen(self, e: int, scale: float) -> float:
         own = [row.reward[0] for row in self.arrived if row.expert == e]
@@ -164,12 +179,12 @@ class Reference:
         fall = (math.fsum(own) / len(own) - late) / (scale / math.sqrt(3 * len(own)))
         return min(1.0, max(0.0, fall - 4))
 
-    def squared_z(self, e: int, active: list[int], t: int, tables: tuple[Any, ...]) -> float:
+    def squared_z(self, e: int, active: list[int], t: int, tables: tuple[Any, ...], warm: bool) -> float:
         weight, squares, rewards, overlap, s = tables
         own = [row.reward[0] for row in self.arrived if row.expert == e]
         (learner, greedy), m, bonus = self.experts[e], self.updates(e), 0.0
         learning = self.learning[learner]
-        if learning != "all" and not greedy and 0 < m < t and own:
+        if learning != "all" and not greedy and 0 < m < t and own and not warm:
             late = math.fsum(k * r for k, r in enumerate(own, start=1)) / sum(range(len(own) + 1))
             fading = min(1.0, (100 / m) ** 0.25)
             bonus = self.optimism * s * fading * math.sqrt(2 * math.log(t / m) / m)
@@ -179,10 +194,11 @@ class Reference:
             z = 0.0
             if weight[k, e] > 0 and weight[e, k] > 0:
                 gap = rewards[k, e] / weight[k, e] - rewards[e, k] / weight[e, k]
-                gap -= bonus / min(1.0, (weight[k, e] + weight[e, k]) / (2 * overlap[k, e])) if bonus else 0.0
+                seen, possible = weight[k, e] + weight[e, k], 2 * overlap[k, e]
+                gap -= bonus / (seen / possible if seen < possible else 1.0) if bonus else 0.0
                 error = s * math.sqrt(squares[k, e] / weight[k, e] ** 2 + squares[e, k] / weight[e, k] ** 2)
                 z = gap / error
-            f = self.fit(self.experts[k][0], learner) if learning != "own" else 0.0
+            f = self.fit(self.experts[k][0], learner) if learning in ("all", "agreed") else 0.0
             if z > 0 and f == 0 and learning == "all" and not greedy and (learner, True) in self.experts:
                 z *= math.sqrt(min(1.0, max(1.0, len(self.arrived) / 500) ** (1 / 8) / 4))
             greatest = max(greatest, z**2 + f**2 if z >= 0 else max(0.0, f + z) ** 2)

@@ -105,7 +105,9 @@ class Comparison(Proof):
     law_since
         The first round whose plays count: one law of contexts and rewards is assumed since then.
     law_refuted_at
-        The last round in which an alarm refuted one law for all rounds before it; 0 if none did.
+        The round of the last alarm; 0 if there was none.
+    law_refuted
+        The null hypothesis that this alarm refuted; else empty.
     accounts
         In how many ways each learner is played, if that is not one for all; each has its own share of delta.
     """
@@ -118,6 +120,7 @@ class Comparison(Proof):
         "difference_upper": claim,
         "law_since": maybe(whole, 1, stated_with="law_refuted_at"),
         "law_refuted_at": maybe(whole, 0),
+        "law_refuted": maybe(text, ""),
         "accounts": maybe(replace(numbers, plain=list), ()),
     }
 
@@ -130,6 +133,7 @@ class Comparison(Proof):
     rewards: str = ""
     law_since: int = 1
     law_refuted_at: int = 0
+    law_refuted: str = ""
     accounts: tuple[int, ...] = ()
 
     @property
@@ -206,7 +210,7 @@ class Comparison(Proof):
         return (
             f"With confidence {confidence_text(self.delta)}, {presumed}: per play, over "
             f"{_plays(self.learner)} {since}, {first} {relation} {second} over {_plays(self.other)}."
-            f"{about(self.rewards)}{law_clause(self.law_since, self.law_refuted_at)}"
+            f"{about(self.rewards)}{law_clause(self.law_since, self.law_refuted_at, self.law_refuted)}"
         )
 
     def to_json(self) -> Config:

@@ -47,7 +47,8 @@ class Standing(NamedTuple):
     active
         Whether the learner may be chosen.
     waiting
-        Of the pending plays, those whose reward is known and waits for that of an earlier play.
+        Of the pending plays, those whose reward is known and does not count yet: it waits for that of an earlier play
+        or, with a deadline, until its play is as old as most plays are when their reward comes.
     left_out
         Of the pending plays, those that will never count: their context had a part in who played, or their reward was
         not there in time.
@@ -95,7 +96,7 @@ class Standing(NamedTuple):
         """What is known about the pending plays."""
         parts = {
             "without a reward": self.pending - self.waiting - self.left_out,
-            "with a reward that waits for an earlier one": self.waiting,
+            "with a reward that does not count yet": self.waiting,
             "left out of the evidence": self.left_out,
         }
         known = ", ".join(f"{n:,} {what}" for what, n in parts.items() if n)
@@ -181,9 +182,12 @@ class Certificate:
     earlier_optimum_upper, earlier_regret_upper
         The upper bounds if the bound of an active learner that is not an entrant holds; None without entrants.
     law_since
-        The first of these rounds: all of this assumes one law of contexts and rewards since then.
+        The first of these rounds: all of this assumes one law of contexts and rewards since then. Rounds before it do
+        not count, because an alarm or a change of the deadline or the default reward began a new law.
     law_refuted_at
-        The last round in which an alarm refuted one law for all rounds before it; 0 if none did.
+        The round of the last alarm; 0 if there was none.
+    law_refuted
+        The null hypothesis that this alarm refuted, such as "one law, or that UCB keeps its bound"; else empty.
     """
 
     rounds: int
@@ -209,13 +213,15 @@ class Certificate:
     radius: str = ""
     law_since: int = 1
     law_refuted_at: int = 0
+    law_refuted: str = ""
 
     def to_json(self) -> Config:
         """As plain data."""
         data = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
         data["next_elimination"] = None if self.next_elimination is None else self.next_elimination._asdict()
-        unneeded = () if self.law_refuted_at else ("law_since", "law_refuted_at")
-        return {key: value for key, value in data.items() if key not in unneeded}
+        stated = {"law_since": self.law_since > 1 or self.law_refuted_at}
+        stated |= dict.fromkeys(("law_refuted_at", "law_refuted"), self.law_refuted_at)
+        return {key: value for key, value in data.items() if stated.get(key, True)}
 
     def with_learners(self, deltas: Mapping[int, float]) -> Certificate:
         """The same with the failure probability of the learner whose confidence sets it uses without presuming them.
@@ -257,7 +263,7 @@ class Certificate:
             f"[{at_least(self.optimum_lower)}, {at_most(self.optimum_upper)}] and the total regret of "
             f"{counted(self.rounds, 'round')} is at least {total_at_least(self.regret_lower)} and at most "
             f"{total_at_most(self.regret_upper)}.{self._without_entrants(names)}{self._forecast(names)}"
-            f"{law_clause(self.law_since, self.law_refuted_at)}"
+            f"{law_clause(self.law_since, self.law_refuted_at, self.law_refuted)}"
         )
 
     def _presumed_name(self, names: Sequence[str] | None) -> str:

@@ -109,13 +109,15 @@ def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
-def law_clause(since: int, refuted_at: int) -> str:
-    """Since which round one law is assumed, if one law for all rounds was refuted in round `refuted_at`, from 1."""
+def law_clause(since: int, refuted_at: int, refuted: str) -> str:
+    """Since which round one law is assumed, and the null hypothesis `refuted` in round `refuted_at`; 0 if none was.
+
+    >>> law_clause(1, 0, ""), law_clause(91, 90, "one law, or that UCB keeps its bound")[44:]
+    ('', 'In round 90 the rewards refuted one law, or that UCB keeps its bound.')
+    """
     if not refuted_at:
-        return ""
-    if since > refuted_at:
-        return f" All of this assumes one law since round {since:,}, where one law for all rounds was refuted."
-    return (
-        f" All of this assumes one law since round {since:,}, which was refuted in round {refuted_at:,}: do not rely "
-        "on it."
-    )
+        ended = f"round {since - 1:,}, after which the deadline or the default reward changed"
+        return f" No round up to {ended}, counts in this." if since > 1 else ""
+    found = f"In round {refuted_at:,} the rewards refuted {refuted or 'one law for all rounds'}"
+    advice = "" if since > refuted_at else ": do not rely on it"
+    return f" All of this assumes one law since round {since:,}. {found}{advice}."

@@ -12,7 +12,8 @@ windows that contain it; when too many plays wait behind it, these windows are d
 - "frozen policy": the same of a learner that learns nothing. Null: contexts and rewards have one law.
 - "bound": LB > UB_i for every active learner i. LB is the highest lower end of any window of
   any learner, UB_i the least (U + G + D)/n of the windows of i, G what i's own regret bound grew by in the window.
-  Null: one law, and one of these learners keeps its bound.
+  Null: one law, and one of these learners keeps its bound. It is monitored while all active learners learn in the order
+  of their plays: if zeros come later than ones, a learner that learns at once believes its own widths wrongly.
 - "order" (selectors that credit agreement): by lemma 2 of docs/counterfactual-balancing.md the proposals of j were
   better than those of k in one window and worse in another, for learners j and k that learn nothing. Null: one law. A
   learner that learns may overtake another under one law.
@@ -23,7 +24,8 @@ Each null is refuted wrongly with probability at most its share, delta/4. The s-
 Streams follow play order, so that late rewards cannot bias them. An alarm is an event, `drift`. With
 `on_drift="restart"` the selector begins a new *epoch*: it forgets all plays, eliminated learners return, and epoch e =
 0, 1, ... has delta/((e + 1)(e + 2)), so that all epochs together spend delta. Plays that were made before stay in their
-old epoch however late they are resolved: learners learn from them, the selector does not.
+old epoch however late they are resolved: learners learn from them, the selector does not. A change of the deadline or
+of the default reward begins an epoch too, whatever `on_drift` says: it changes what the reward of a play is.
 
 The monitor keeps plays of its own besides the ledger of open decisions: a stream needs rewards in play order, so the
 rewards of decisions that are closed already wait here for an earlier one that is open.
@@ -42,7 +44,8 @@ from typing import NamedTuple
 from equipoise.drift_order import Pairs, PairSums, check_period, share, thinned
 from equipoise.kernels.boundaries import STITCHED_FACTOR, STITCHED_RATIO, STITCHED_WEIGHT
 from equipoise.portfolio.pool import Pool, Selection
-from equipoise.portfolio.tickets import Ticket, Tickets
+from equipoise.portfolio.tickets import HeldReward, Ticket, Tickets
+from equipoise.portfolio.updates import LearnerUpdates
 from equipoise.selector import ComparesPairs, require
 from equipoise.selector import Restarts as RestartsSelector
 from equipoise.settings.units import DEFAULT_RANGE
@@ -180,12 +183,13 @@ class Play:
 class Alarm(NamedTuple):
     kind: str  # one of ARMS, FROZEN, BOUND, ORDER
     null: str  # in words
+    since: int  # the first round that it is about
     evidence: str  # in words
     share: float  # the probability with which this null is refuted wrongly, at most
 
     @property
     def reason(self) -> str:
-        return f"{self.null} is refuted: {self.evidence}"
+        return f"the rewards since round {self.since:,} refute {self.null}: {self.evidence}"
 
 
 class Law(NamedTuple):
@@ -277,32 +281,39 @@ class RewardMonitor:
                 self.open.pop(play.round, None)
 
     def check(
-        self, frozen: Iterable[int], rivals: Iterable[int], bounds: dict[int, float], names: Sequence[str]
+        self, frozen: Iterable[int], rivals: Collection[int], bounds: dict[int, float], names: Sequence[str]
     ) -> Alarm | None:
-        """The first null that is refuted; `rivals` are active, `bounds` are regret bounds that no widths add up to."""
+        """Return the first null that is refuted, if any.
+
+        `rivals` are the learners of which one keeps its bound by the null BOUND, none if it is not monitored; `bounds`
+        are regret bounds that no widths add up to.
+        """
         for arm, stream in self.arms.items():
             if stream.plays >= stream.next_check:
                 stream.check()
                 if stream.highest_lower > stream.least_upper:
-                    return self._alarm(ARMS, f"one mean reward of action {arm} since round {self.since:,}", stream)
+                    return self._alarm(ARMS, f"one mean reward of action {arm}", stream)
         checked, fixed = False, set(frozen)
         for i, stream in self.learners.items():
             if stream.plays >= stream.next_check:
                 checked = True
                 stream.check(bounds.get(i))
                 if i in fixed and stream.highest_lower > stream.least_upper:
-                    return self._alarm(FROZEN, f"one mean reward of {names[i]} since round {self.since:,}", stream)
-        return self._bound_alarm(fixed, rivals) if checked else None
+                    return self._alarm(FROZEN, f"one mean reward of {names[i]}", stream)
+        return self._bound_alarm(fixed, rivals, names) if checked else None
 
-    def _bound_alarm(self, fixed: set[int], rivals: Iterable[int]) -> Alarm | None:
+    def _bound_alarm(self, fixed: set[int], rivals: Collection[int], names: Sequence[str]) -> Alarm | None:
         lower = max(stream.highest_lower for stream in self.learners.values())
         uppers = [inf if i in fixed or i not in self.learners else self.learners[i].least_upper for i in rivals]
         upper = max(uppers, default=inf)
         if lower <= upper:
             return None
+        *others, last = (names[i] for i in rivals)
+        keeper = f"one of {', '.join(others)} and {last}" if others else last
         return Alarm(
             BOUND,
-            f"one law since round {self.since:,} with a learner that keeps its bound",
+            f"one law, or that {keeper} keeps its bound",
+            self.since,
             f"the best action is worth at least {lower:.4g} by some plays, at most {upper:.4g} by the bounds of all",
             self.delta * SHARE,
         )
@@ -310,7 +321,7 @@ class RewardMonitor:
     def _alarm(self, kind: str, null: str, stream: Stream) -> Alarm:
         low, high = stream.least_upper, stream.highest_lower
         evidence = f"it was at most {low:.4g} in some plays, at least {high:.4g} in others"
-        return Alarm(kind, null, evidence, self.delta * SHARE)
+        return Alarm(kind, null, self.since, evidence, self.delta * SHARE)
 
     def check_pairs(self, sums: PairSums, n_experts: int, fixed: Collection[int]) -> tuple[int, int] | None:
         """A pair of `fixed` experts without one order; None if there is none. The first check only begins."""
@@ -365,14 +376,17 @@ class Refuted(NamedTuple):
     kind: str
     reason: str
     restarted: bool
+    null: str = ""
 
 
 class DriftMonitor:
     """Monitors the plays of a portfolio for drift, and begins new epochs of its selector."""
 
-    def __init__(self, response: str, selection: Selection, pool: Pool, tickets: Tickets) -> None:
+    def __init__(
+        self, response: str, selection: Selection, pool: Pool, tickets: Tickets, updates: LearnerUpdates
+    ) -> None:
         self._response = response
-        self._selection, self._pool, self._tickets = selection, pool, tickets
+        self._selection, self._pool, self._tickets, self._updates = selection, pool, tickets, updates
         self.epoch, self.epoch_since = 0, 1  # of the selector, and its first round
         self.refuted: Refuted | None = None  # the last alarm
         self.delta = selection.traits.delta  # of all epochs together
@@ -385,27 +399,50 @@ class DriftMonitor:
     def begin_epoch(self) -> None:
         """Let the selector begin its epoch with its share of delta, if it may ever begin another."""
         if self._response == "restart":
-            require(self._selection.selector, RestartsSelector, "begin a new epoch").restart(
-                share(self.delta, self.epoch)
+            self._restart()
+
+    def _restart(self) -> None:
+        require(self._selection.selector, RestartsSelector, "begin a new epoch").restart(share(self.delta, self.epoch))
+        self._selection.refresh()
+
+    def check_new_law(self) -> None:
+        """Raise an error if the selector cannot begin a new law."""
+        if self._tickets.round:
+            require(
+                self._selection.selector, RestartsSelector, "change deadline or default_reward after the first round"
             )
-            self._selection.refresh()
+
+    def begin_law(self) -> int:
+        """Begin an epoch, as rewards mean something else from now on; return its first round, 1 if none is over.
+
+        Without restarts after drift the first epoch has spent delta. Epoch e = 1, 2, ... has delta/((e + 1)(e + 2)), so
+        all epochs together spend at most 1.5 delta.
+        """
+        since = self._tickets.round + 1
+        if since > 1:
+            self.refuted = None  # of rewards that do not count any more
+            self.monitor = None if self.monitor is None else self.monitor.next(since)
+            self._begin_epoch(since)
+        return since
+
+    def _begin_epoch(self, since: int) -> None:
+        self.epoch, self.epoch_since, self._closed_rounds = self.epoch + 1, since, 0
+        self._restart()
 
     @property
-    def one_law(self) -> tuple[int, int]:
-        """The first round since which statements assume one law, and the last in which that was refuted, or 0."""
-        found = self.refuted
-        if found is None:
-            return 1, 0
-        return found.round if found.restarted else self.epoch_since, found.round - 1
+    def one_law(self) -> Config:
+        """What certificates state: the first round of one law, and the round and the null of the last alarm."""
+        found, since = self.refuted, {"law_since": self.epoch_since}
+        return since if found is None else {**since, "law_refuted_at": found.round - 1, "law_refuted": found.null}
 
     @property
     def changed_settings(self) -> frozenset[str]:
         """The settings of the selector that restarts have changed, so that they are not those it was given."""
         return frozenset({"delta", *self._selection.traits.restart_settings} if self.epoch else ())
 
-    def in_epoch(self, ticket: Ticket) -> bool:
-        """Whether the selector still knows the play of a ticket."""
-        return ticket.epoch == self.epoch
+    def in_epoch(self, play: Ticket | HeldReward) -> bool:
+        """Whether the selector still knows a play."""
+        return play.epoch == self.epoch
 
     def open_play(self, ticket: Ticket, reward_range: tuple[float, float] | None, *, monitored: bool = True) -> None:
         """Monitor a play that was just decided."""
@@ -432,15 +469,17 @@ class DriftMonitor:
             return
         monitor.open_play(ticket.round, i, arm, nan if choice.greedy else ticket.regret, fixed)
 
-    def close_play(self, ticket: Ticket, reward: float) -> Config | None:
+    def close_play(self, play: Ticket | HeldReward, reward: float) -> Config | None:
         """Count a resolved play, with nan for a withdrawn one; return the data of an alarm if a null is refuted."""
         monitor = self.monitor
-        if monitor is None or ticket.epoch != self.epoch:
+        if monitor is None or play.epoch != self.epoch:
             return None
         alarm = None
-        if monitor.close_play(ticket.round, reward):
+        if monitor.close_play(play.round, reward):
             fixed = [i for i in range(len(self._pool)) if self._is_fixed(i)]
-            alarm = monitor.check(fixed, self._selection.selector.active, self.bounds(), self._pool.names)
+            active = self._selection.selector.active
+            rivals = active if all(map(self._updates.may_keep_bound, active)) else ()
+            alarm = monitor.check(fixed, rivals, self.bounds(), self._pool.names)
         pairs, traits = self._selection.can.pairs, self._selection.traits
         if alarm is None and pairs is not None and traits.noise is None:  # lemma 2 presumes bounded rewards
             closed, period = pairs.pair_rounds(), check_period(len(traits.experts))
@@ -475,7 +514,8 @@ class DriftMonitor:
         first, second = (self._pool.members[experts[e][0]].name for e in found)
         return Alarm(
             ORDER,
-            f"one order of {first} and {second} since round {monitor.since:,}",
+            f"one order of {first} and {second}",
+            monitor.since,
             "each was the better one in some rounds",
             monitor.delta * SHARE,
         )
@@ -484,11 +524,10 @@ class DriftMonitor:
         """Begin a new monitor, and a new epoch of the selector if that is wanted; return the data of the event."""
         round_, since = self._tickets.round, monitor.since
         restarts = self._response == "restart"
-        self.refuted = Refuted(round_ + 1, alarm.kind, alarm.reason, restarts)
+        self.refuted = Refuted(round_ + 1, alarm.kind, alarm.reason, restarts, alarm.null)
         self.monitor = monitor.next(round_ + 1)
         if restarts:
-            self.epoch, self.epoch_since, self._closed_rounds = self.epoch + 1, round_ + 1, 0
-            self.begin_epoch()
+            self._begin_epoch(round_ + 1)
         return {
             "alarm": alarm.kind,
             "reason": alarm.reason,

@@ -57,6 +57,7 @@ KINDS = {
         word="drift alarm",
     ),
     "config": Kind("settings changed", logging.INFO),
+    "law_changed": Kind("no round so far counts any more", logging.INFO, derived=True, word="new deadline"),
     "blocked": Kind("a missing reward holds up others", logging.WARNING, derived=True),
 }
 

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from equipoise.bounds import Bound, Observed
+from equipoise.compatibility import can_share, check_asked, check_share_data
 from equipoise.errors import InvalidArgument, UnknownName
-from equipoise.learner import AdaptedLearner, MinimalLearner, StatesUnits, accepts, find, part_name, unique_names
+from equipoise.learner import AdaptedLearner, LearnerCapabilities, MinimalLearner, StatesUnits, find, unique_names
 from equipoise.portfolio.events import Events
 from equipoise.selector import Selector, SelectorTraits, capabilities, configure, needs_of, traits_of
 from equipoise.settings.checks import text
@@ -30,6 +31,11 @@ FIRST_PAUSE = 8
 MAX_PAUSE = 1024
 MIN_SUCCESSES = 5
 MAX_ERROR_LENGTH = 300  # characters
+LEARNS_FROM = {
+    "own": "Learn from own plays",
+    "agreed": "Learn from rounds that they agree with",
+    "silent": "Asked in own plays only (silent)",
+}
 Range = tuple[float, float]
 
 
@@ -238,6 +244,10 @@ class Selection:
         """Read the traits again, after the selector changed."""
         self.traits = traits_of(self.selector)
 
+    def presumed(self, pool: Pool) -> Sequence[int]:
+        """Return the learners whose confidence sets statements rest on: by an observed bound, or as a witness."""
+        return range(len(pool)) if "lower" in self.needs else self.traits.observed
+
     def sharing(self, pool: Pool, share_data: bool | None) -> set[int]:
         """Return the learners that learn from every round because data are shared."""
         if not share_data or self._decides_updates:
@@ -252,18 +262,37 @@ class Selection:
         return self.can.updates is not None or "weight" in self.needs
 
     def check_share_data(self, pool: Pool, wanted: bool | None, now: bool | None, *, recommended: bool) -> None:
-        """Raise an error if a caller cannot ask for this: the selector decides, or no learner can use shared data.
+        """Raise an error if a caller cannot ask for this now: the selector decides, or no learner can share data.
 
-        Whether data are shared has a part in which selector is `recommended`, if the learners suit both.
+        Whether data are shared has a part in which selector is `recommended`, if a learner can share them.
         """
-        learners = [learner for learner in pool.learners if learner is not None]
+        learners = [pool.learners[i] for i in self.selector.active if pool.learners[i] is not None]
         chosen_for_it = recommended and (wanted is False) is not (now is False) and not _obstacle(learners)
         if wanted is not now and (self._decides_updates or chosen_for_it):
             decides = f"{self.can.name} decides itself what each learner learns"
             reason = decides if self._decides_updates else f"{self.can.name} was chosen because of it"
             raise InvalidArgument(f"share_data is {wanted}, but must stay {now}: {reason}")
-        if wanted and not self._decides_updates and not self.sharing(pool, wanted):
-            raise InvalidArgument("share_data is True, but no learner accepts 'off_policy' data")
+        if not self._decides_updates:
+            check_share_data(learners, wanted)
+
+    def describe_sharing(self, pool: Pool, share_data: bool | None, reason: str) -> str:
+        """Return in one line which selector it is, which learners share data, and what others would need to."""
+        modes, sharing = self.traits.learning_modes, self.sharing(pool, share_data)
+        groups: dict[str, list[str]] = {}
+        for i, member in pool.present():
+            mode = modes[i] if modes else "all" if i in sharing else "own"
+            can = member.adapted.can
+            if not can.learns:
+                group = "Nothing to learn"
+            elif "weight" in self.needs:
+                group = "Learn from weighted rounds"
+            elif mode == "all":
+                group = "Share data"
+            else:
+                group = f"{LEARNS_FROM[mode]}, {_lacking(can, self.can.name, share_data)}"
+            groups.setdefault(group, []).append(member.name)
+        found = [f"{group}: {', '.join(names)}." for group, names in groups.items()]
+        return " ".join([reason or f"The selector is {self.can.name}, as given.", *found])
 
     def width(self, stated: Range | None) -> float:
         low, high = self.limits(stated)
@@ -307,6 +336,7 @@ class Selection:
 
     def check_joining(self, learner: AdaptedLearner, bound: Bound | None) -> None:
         """Raise an error if a learner that joins lacks what the selector needs."""
+        check_asked(self.can.name, self.needs, self.traits.learning_modes, learner.learner)
         if "bounds" in self.needs and bound is None:
             raise InvalidArgument(f"bound is None, but {type(self.selector).__name__} needs one for every learner")
         if isinstance(bound, Observed) and "regret" not in learner.provides:
@@ -351,33 +381,33 @@ def recommend(learners: Sequence[MinimalLearner], share_data: bool | None) -> Re
     """Return the selector for these learners; with `share_data` False no learner learns from rounds of others.
 
     `CounterfactualBalancing` asks every learner in every round, and pays off where learners learn from rounds of
-    others. It is recommended if every learner accepts "off_policy" or "agreed" and provides "greedy" (a fixed rule
-    needs neither), and at least one that learns accepts "off_policy". A learner that accepts only "agreed" but ignores
-    contexts, such as `UCB`, learns from its own plays: next to learners that see contexts, the rounds that it agrees
-    with are not a fair sample. Everywhere else `RealizedBalancing` is recommended.
+    others. It is recommended if at least one of several learners can, whatever the others are: these learn from the
+    rounds that `learning_mode` names, and turn nothing off. Everywhere else `RealizedBalancing` is recommended.
     """
     from equipoise.selectors import CounterfactualBalancing, RealizedBalancing  # slow to import
 
+    check_share_data(learners, share_data)
     obstacle = "data are not shared" if share_data is False else _obstacle(learners)
     if obstacle:
         reason = f"The selector is RealizedBalancing: {obstacle}."
         return Recommendation(RealizedBalancing(len(learners)), reason)
-    return Recommendation(
-        CounterfactualBalancing.for_learners(learners, share_data=True),
-        "The selector is CounterfactualBalancing: learners learn from each other's rounds and have greedy actions.",
-    )
+    n_sharing = sum(map(can_share, learners))
+    learn = f"{n_sharing} of {len(learners)} learners {'learns' if n_sharing == 1 else 'learn'} from rounds of others"
+    selector = CounterfactualBalancing.for_learners(learners, share_data=share_data)
+    return Recommendation(selector, f"The selector is CounterfactualBalancing: {learn}.")
 
 
-def _obstacle(learners: Sequence[MinimalLearner]) -> str:
+def _obstacle(learners: Sequence[object]) -> str:
     """Return why the learners do not suit CounterfactualBalancing; empty if they do."""
-    from equipoise.selectors._core.accounts import can_learn, incompatibility
-
     if len(learners) < 2:
         return "there is one learner"
-    for learner in learners:
-        reason = incompatibility(learner)
-        if reason:
-            return f"{part_name(learner)} {reason}"
-    if not any("off_policy" in accepts(learner) and can_learn(learner) for learner in learners):
-        return "no learner learns from rounds that others play"
-    return ""
+    return "" if any(map(can_share, learners)) else "no learner learns from rounds that others play"
+
+
+def _lacking(can: LearnerCapabilities, selector: str, share_data: bool | None) -> str:
+    """Return what a learner that learns would need to share data."""
+    if "off_policy" not in can.accepts:
+        return f"must accept 'off_policy'{' and not be silent' if can.silent else ''} to share data"
+    if share_data is False:
+        return "share_data is False"
+    return f"must {'not be silent' if can.silent else f'have share_data=True with {selector}'} to share data"

@@ -19,15 +19,15 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
-from equipoise.bounds import Bound, Observed, from_json, to_json
+from equipoise.bounds import Bound, from_json, to_json
 from equipoise.certificates import Certificate, Comparison, Standing
 from equipoise.certificates.fields import Record
-from equipoise.compatibility import check_compatible, check_learners, check_live
+from equipoise.compatibility import check_compatible, check_learners, check_live, check_sharing
 from equipoise.errors import InvalidArgument
 from equipoise.errors import require as require_package
 from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored
 from equipoise.portfolio import text, warm_start
-from equipoise.portfolio.events import Callback, Event
+from equipoise.portfolio.events import Callback, Event, logger
 from equipoise.portfolio.pool import claim, recommend
 from equipoise.portfolio.settings import PortfolioSettings, lost_function, parameter_docs
 from equipoise.portfolio.state import PortfolioState, logged_failures
@@ -60,8 +60,8 @@ class Portfolio:
     learners
         The learners, at least `decide` and `learn` each; see `equipoise.Learner`.
     selector
-        The rule that chooses among them. By default `CounterfactualBalancing` with shared data if every learner can
-        learn from rounds of others and has a greedy action, else `RealizedBalancing`; `describe()` says which and why.
+        The rule that chooses among them. By default `CounterfactualBalancing` if a learner can learn from rounds of
+        others, else `RealizedBalancing`; `describe()` says which and why.
     {settings}
 
     Examples
@@ -102,15 +102,11 @@ class Portfolio:
         selector: Selector | None,
         settings: PortfolioSettings,
         *,
-        selector_follows: bool = False,
         live: bool = True,
     ) -> Self:
-        """Return a portfolio with these settings; if `selector_follows`, its selector was made with their `share_data`.
-
-        If it is not `live`, parts that run in simulations only may join.
-        """
+        """Return a portfolio with these settings; if it is not `live`, parts for simulations only may join."""
         portfolio = cls.__new__(cls)
-        portfolio._begin(learners, selector, settings, selector_follows=selector_follows, live=live)
+        portfolio._begin(learners, selector, settings, live=live)
         return portfolio
 
     def _begin(
@@ -119,7 +115,6 @@ class Portfolio:
         selector: Selector | None,
         settings: PortfolioSettings,
         *,
-        selector_follows: bool = False,
         live: bool = True,
     ) -> None:
         check_learners(learners)
@@ -130,16 +125,15 @@ class Portfolio:
         if live:
             check_live(selector, learners)
         check_compatible(selector, learners)
+        check_sharing(selector, learners, settings.share_data)
         self._lock = RLock()
         self._state = state = PortfolioState(learners, selector, settings)
-        if settings.share_data:
-            before = True if recommendation or selector_follows else None
-            state.selection.check_share_data(state.pool, True, before, recommended=False)
         state.selection.check_units(learners, settings.reward_range)
         claim(selector, self)
         state.recommendation = recommendation
         state.selection.configure(state.pool, settings.reward_range, settings.delays, settings.window)
         state.drift.begin_epoch()
+        logger.info("%s", state.selection.describe_sharing(state.pool, settings.share_data, recommendation))
 
     def __getstate__(self) -> PortfolioState:
         return self._state  # a lock cannot be copied
@@ -381,7 +375,7 @@ class Portfolio:
             state.savable = state.rounds.savable = state.savable and can_be_restored(learner)
             state.rounds.refresh_learners()
             state.updates.sharing |= {index} & selection.sharing(state.pool, state.settings.share_data)
-            if isinstance(bound, Observed) and state.settings.delays == "any":
+            if index in selection.presumed(state.pool) and state.settings.delays == "any":
                 state.updates.learn_in_order(index)
             row = describe_part(learner) if can_be_restored(learner) else {"class": type(learner).__name__}
             given = None if bound is None else to_json(bound)
@@ -548,7 +542,7 @@ class Portfolio:
     def standing(self) -> list[Standing]:
         """Return how every learner is doing, one row per learner."""
         with self._lock:
-            return self._state.selection.selector.standing()
+            return self._state.reporter.standing()
 
     def statements(self) -> Statements:
         """Return everything that the portfolio states, as values: certificate, rewards, drift, learners."""

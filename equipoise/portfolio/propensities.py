@@ -25,6 +25,7 @@ Odds = Sequence[
     tuple[int, bool, float]
 ]  # of every expert that can be drawn: learner, whether it is greedy, probability
 NO_PMF = "it draws actions at random and has no pmf"
+SILENT = "it is silent, so it is not asked what it would do in rounds of others"
 NO_ODDS = "it does not tell the probabilities of its draws"
 
 
@@ -72,6 +73,10 @@ class Propensities:
         """
         total = 0.0
         for i, greedy, chance in odds:
+            member = self._members[i]
+            if member.learner is not None and member.learner.can.silent:
+                self.unknown[member.name] = SILENT
+                return nan
             acting = answers.acting(i)
             if acting is None:
                 picks = of_fallback()

@@ -162,8 +162,11 @@ class Rounds:
         """Note the learners whose greedy action may be played, and whether any learner draws its action at random."""
         self._greedy = self._selection.traits.greedy_learners
         # Proposals that are certain add nothing: then the propensity given the proposals is the one given the context.
-        randomized = any(member.adapted.randomized for _, member in self._pool.present())
-        self._given_proposals = None if randomized or self._can.propensity is None else self._can.propensity.propensity
+        present = [(i, member.adapted) for i, member in self._pool.present()]
+        # Silent learners are asked only in rounds that they play.
+        self._silent = frozenset(i for i, learner in present if learner.can.silent)
+        uncertain = self._silent or any(learner.randomized for _, learner in present)
+        self._given_proposals = None if uncertain or self._can.propensity is None else self._can.propensity.propensity
 
     def offers_of(self, context: Context) -> Offers | None:
         """Return the context as offers if that saves work, else None."""
@@ -250,7 +253,7 @@ class Rounds:
             return [
                 i
                 for group in groups
-                for i in sorted(group, key=lambda i: (-plays.get(i, 0), i))
+                for i in sorted(group, key=lambda i: (i in self._silent, -plays.get(i, 0), i))
                 if allowed is None or i in allowed
             ]
 
@@ -285,6 +288,7 @@ class Rounds:
                     odds = self.propensities.odds(choice, available)
             ticket = self._ticket_of(context, round_, play, odds)
             ticket.propensity = self._propensity_of(ticket, play, odds, answers)
+            note_given_proposals(ticket, self._selection)
         except BaseException:
             if choice is not None:
                 self._selector.withdraw(choice)
@@ -318,6 +322,8 @@ class Rounds:
         if choice is not None:
             if self._asks_all:
                 usable = self._selector.active if available is None else available
+                if self._silent:
+                    usable = tuple(i for i in usable if i not in self._silent or i == choice.learner)
                 for i in usable:
                     if allowed is None or i in allowed:
                         answers.of(i)
@@ -464,6 +470,12 @@ class Rounds:
             message = f"{reason}, and the fallback failed ({describe_error(failure)})"
             raise NoLearnerAvailable(message) from failure
         return action
+
+
+def note_given_proposals(ticket: Ticket, selection: Selection) -> None:
+    """Note the probability of the action given all proposals, for learners that need one, if no other one is known."""
+    if ticket.choice is not None and isnan(ticket.propensity) and selection.can.propensity is not None:
+        ticket.given_proposals = selection.can.propensity.propensity(ticket.choice)
 
 
 def observe(

@@ -114,8 +114,9 @@ class PortfolioSettings:
     share_data: bool | None = portfolio_setting(
         None,
         optional(boolean),
-        "Whether every learner that accepts off-policy data learns from every round. Default: as the default selector "
-        "says; no, if a selector is given.",
+        'Whether learners that accept "off_policy" learn from every round, whatever the others accept. True: an error '
+        "if there is none. False: no learner learns from an action that it did not propose. Default: with "
+        "`CounterfactualBalancing` as True, but without the error; with any other selector as False.",
         changeable=True,
     )
     deadline: int | float | None = portfolio_setting(
@@ -123,7 +124,7 @@ class PortfolioSettings:
         optional(check_duration),
         "When a decision without a reward gets `default_reward`: after a number of later decisions (an int), or after "
         'a time (a timedelta, or a text such as "24h"). All statements are then about rewards with these defaults. A '
-        "reward that arrives even later is logged and ignored.",
+        "reward that arrives even later is logged and ignored. A change begins a new law: earlier rounds do not count.",
         key="reward.deadline",
         changeable=True,
         encode=duration_to_plain,
@@ -131,7 +132,8 @@ class PortfolioSettings:
     default_reward: float | None = portfolio_setting(
         None,
         optional(real),
-        "The reward of decisions past their deadline; must be given together with `deadline`.",
+        "The reward of decisions past their deadline; must be given together with `deadline`. A change begins a new "
+        "law, as one of `deadline` does.",
         key="reward.default",
         changeable=True,
     )
@@ -139,7 +141,8 @@ class PortfolioSettings:
         "first",
         partial(one_of, options=AGGREGATES),
         '"first": the first reward of a decision is its reward. "sum" or "last": rewards until the deadline, each with '
-        "a `key`, are added up, or the last one counts. All statements are then about the aggregate.",
+        "a `key`, are added up, or the last one counts. All statements are then about the aggregate. A part that leads "
+        "out of the range is refused, unless rewards are clipped.",
         key="reward.aggregate",
     )
     delays: str = portfolio_setting(

@@ -15,10 +15,20 @@ from equipoise.portfolio import old_forms
 from equipoise.portfolio.drift import DriftMonitor
 from equipoise.portfolio.events import Events, logger
 from equipoise.portfolio.pool import Pool, Selection
-from equipoise.portfolio.rounds import Round, Rounds, check_action, observe
+from equipoise.portfolio.rounds import Round, Rounds, check_action, note_given_proposals, observe
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
 from equipoise.portfolio.statements import History, Reporter
-from equipoise.portfolio.tickets import Counts, Decision, Ticket, Tickets, check_key, clipped, combine, optional_tuple
+from equipoise.portfolio.tickets import (
+    Counts,
+    Decision,
+    HeldReward,
+    Ticket,
+    Tickets,
+    check_key,
+    clipped,
+    combine,
+    optional_tuple,
+)
 from equipoise.portfolio.updates import FailedUpdate, Failures, LearnerUpdates
 from equipoise.selector import Choice, LeavesOut, Reconfigures, Selector, check_credit, replay, require
 from equipoise.settings.checks import in_range, measured
@@ -44,11 +54,11 @@ class PortfolioState:
         self.selection = Selection(selector)
         present = [learner for learner in learners if learner is not None]
         self.savable = all(can_be_restored(part) for part in (selector, *present))
-        self.drift = DriftMonitor(settings.on_drift, self.selection, self.pool, self.tickets)
-        in_order = self.selection.traits.observed if settings.delays == "any" else ()
+        in_order = self.selection.presumed(self.pool) if settings.delays == "any" else ()
         weighted = "weight" in self.selection.needs
         decides = self.selection.can.updates
         self.updates = LearnerUpdates(self.pool, decides=decides, weighted=weighted, in_order=in_order)
+        self.drift = DriftMonitor(settings.on_drift, self.selection, self.pool, self.tickets, self.updates)
         self.rounds = Rounds(self.selection, self.pool, settings, savable=self.savable)
         self.reporter = Reporter(self)
         self.recommendation = ""  # why it has this selector, if it was given none
@@ -77,6 +87,9 @@ class PortfolioState:
         own = {name: value for name, value in changes.items() if name != "selector"}
         before, checked = self.settings, self.settings.check_changes(own, self._in_effect)
         settings = replace(before, **checked)
+        is_new_law = (before.deadline, before.default_reward) != (settings.deadline, settings.default_reward)
+        if is_new_law:
+            self.drift.check_new_law()
         if "share_data" in checked:
             self._check_share_data(checked["share_data"])
         if not isinstance(changes.get("selector", {}), Mapping):
@@ -98,6 +111,21 @@ class PortfolioState:
         if "selector" in changes:
             data["selector"] = dict(changes["selector"])
         self.events.emit("config", {"changes": data, "declared": declared})
+        if is_new_law:
+            self._begin_law()
+
+    def _begin_law(self) -> None:
+        """Count no round so far, as the reward by the deadline has another law from now on."""
+        self.tickets.held.begin()
+        since = self.drift.begin_law()
+        if since > 1:
+            self._forget_rounds()
+            self.events.emit("law_changed", {"since": since, "reason": "the deadline or the default reward changed"})
+
+    def _forget_rounds(self) -> None:
+        """Follow a selector that has begun again."""
+        self.updates.sharing |= self.selection.sharing(self.pool, self.settings.share_data)
+        self.counts.unplayed = 0
 
     def declare(self, wanted: PortfolioSettings, *, check_only: bool) -> None:
         """Change the settings in which a file or constructor differs from what it declared before."""
@@ -122,7 +150,7 @@ class PortfolioState:
 
     def check_reward(self, reward: float) -> float:
         """Return the reward as a float; raise an error if it is invalid."""
-        return in_range("reward", reward, self.reward_range if self.selection.traits.noise is None else None)
+        return in_range("reward", reward, self._limits)
 
     def admit(self, at: float | None) -> float:
         """Return the time of a call; listeners want the clock's."""
@@ -151,6 +179,8 @@ class PortfolioState:
             self.pool.count_answers(decided.proposals, decided.failures, ticket.round)
         if ticket.round % REPORTED_EVERY == 0:
             self.events.announce_blocked(self.reporter.blocked())
+        if self.tickets.held.holds:
+            self._credit_due()
 
     def open(self, ticket: Ticket, *, monitored: bool = True) -> None:
         """Add a decided round to the ledger."""
@@ -164,6 +194,8 @@ class PortfolioState:
         self.tickets.open[ticket.id] = ticket
         if self.updates.in_order:
             self.updates.open(ticket)
+        if self.tickets.held.holds:
+            self.tickets.held.open(ticket)
         self.drift.open_play(ticket, self.reward_range, monitored=monitored)
 
     def _sample(self) -> None:
@@ -225,7 +257,20 @@ class PortfolioState:
             number, known = self.check_credit(ticket, reward, regret)
             self.settle(ticket, "rewarded", number, known, outcome, was_clipped=reward != given)
         else:
-            self.add_reward(ticket, check_key(ticket, key), measured("reward", reward), outcome)
+            name, part = check_key(ticket, key), measured("reward", reward)
+            if not settings.clip:
+                self._check_total(ticket, combine(settings.aggregate, {**ticket.rewards, name: part}, part))
+            self.add_reward(ticket, name, part, outcome)
+
+    def _check_total(self, ticket: Ticket, total: float) -> None:
+        """Raise an error if the reward of a decision would be invalid, as far as its parts are known."""
+        what = "reward" if self.settings.aggregate == "last" else f"the sum of the rewards of decision {ticket.id}"
+        in_range(what, total, self._limits)
+
+    @property
+    def _limits(self) -> tuple[float, float] | None:
+        """The range in which a reward must lie; None if it has noise."""
+        return self.reward_range if self.selection.traits.noise is None else None
 
     def regret_of(self, ticket: Ticket, outcome: Outcome) -> float:
         """Return what a play adds to the observed regret bound, if its learner tells that only now; nan otherwise."""
@@ -249,14 +294,16 @@ class PortfolioState:
         """Credit the selector, update the learners and close the decision; `failures` are from a log."""
         ticket.reward, ticket.outcome = reward, outcome
         eliminations: Sequence[AnyElimination] = ()
+        choice, holds = ticket.choice if self.drift.in_epoch(ticket) else None, self.tickets.held.holds
         try:
-            if ticket.choice is not None and self.drift.in_epoch(ticket):  # first: if it raises, nothing has changed
-                known = None if isnan(regret) else regret
-                eliminations = self.selection.selector.credit(ticket.choice, reward, known) or ()
+            if choice is not None and not holds:  # first: if it raises, nothing has changed
+                eliminations = self._credit(choice, reward, regret)
             failed = self.updates.update(ticket, failures)
         except BaseException:
             ticket.reward, ticket.outcome = nan, None
             raise
+        if self.settings.delays == "any" and self.tickets.oldest() is not ticket:
+            self.updates.overtake(ticket)
         self.tickets.close(ticket)
         self.history.see(reward)
         self.counts.clipped += was_clipped
@@ -275,7 +322,30 @@ class PortfolioState:
             self.events.emit(kind, data)
         if failed or eliminations:
             self._finish(failed, eliminations)
-        self._monitor(ticket, reward)
+        if not holds:
+            self._monitor(ticket, reward)
+            return
+        self.tickets.held.settle(ticket, expired=kind == "expired")
+        if choice is not None:
+            self.tickets.held.hold(ticket, reward, regret)
+        self._credit_due()
+
+    def _credit(self, choice: Choice, reward: float, regret: float) -> Sequence[AnyElimination]:
+        return self.selection.selector.credit(choice, reward, None if isnan(regret) else regret) or ()
+
+    def _credit_due(self) -> None:
+        """Let the held rewards count whose plays are old enough by now."""
+        for held in self.tickets.held.due():
+            if not self.drift.in_epoch(held):
+                continue
+            try:
+                eliminations = self._credit(held.choice, held.reward, held.regret)
+            except Exception:  # its decision is closed, and no other one is at fault
+                logger.exception("the selector failed to count the reward of round %d, which is lost", held.round)
+                continue
+            if eliminations:
+                self._finish((), eliminations)
+            self._monitor(held, held.reward)
 
     def add_reward(self, ticket: Ticket, key: str, reward: float, outcome: Outcome) -> None:
         """Add one of several rewards; the decision stays open until its deadline."""
@@ -301,8 +371,7 @@ class PortfolioState:
         settings = self.settings
         assert settings.default_reward is not None
         total = combine(settings.aggregate, ticket.rewards, settings.default_reward)
-        limits = self.reward_range if self.selection.traits.noise is None else None
-        reward = total if limits is None else clipped(total, limits)
+        reward = clipped(total, self.reward_range) if settings.clip and self.reward_range is not None else total
         # The regret of a round without an outcome, if unknown, is the width of the reward range.
         known = ticket.drawn not in self.selection.traits.observed or not isnan(ticket.regret)
         regret = None if known else self.selection.width(settings.reward_range)
@@ -326,6 +395,7 @@ class PortfolioState:
         self.counts.withdrawn += 1
         self.tickets.close(ticket)
         failed = self.updates.withdraw(ticket, failures)
+        self.tickets.held.withdraw(ticket)
         if self._events_wanted():
             self.events.emit("withdrawn", {"id": ticket.id, "failed": tuple(map(tuple, failed))})
         self._finish(failed, eliminations)
@@ -339,14 +409,13 @@ class PortfolioState:
         self._finish(failed, ())
         return succeeded
 
-    def _monitor(self, ticket: Ticket, reward: float) -> None:
+    def _monitor(self, play: Ticket | HeldReward, reward: float) -> None:
         """Pass a resolved play to the monitor of drift, and announce its alarm."""
-        alarm = self.drift.close_play(ticket, reward)
+        alarm = self.drift.close_play(play, reward)
         if alarm is None:
             return
         if alarm["restart"]:
-            self.updates.sharing |= self.selection.sharing(self.pool, self.settings.share_data)
-            self.counts.unplayed = 0
+            self._forget_rounds()
         self.events.emit("drift", alarm)
 
     def _finish(self, failed: Sequence[FailedUpdate], eliminations: Sequence[AnyElimination]) -> None:
@@ -380,6 +449,7 @@ class PortfolioState:
         ticket.id, ticket.time, ticket.regret = decision.id, self.tickets.time, data["regret"]
         ticket.learners_to_update, ticket.weight = optional_tuple(data["learners_to_update"]), data["weight"]
         ticket.action_probability, ticket.propensity = decision.action_probability, decision.propensity
+        note_given_proposals(ticket, self.selection)
         if ticket.learner is not None and (ticket.substituted or choice is None or not choice.greedy):
             ticket.plan = proposals[ticket.learner].plan
         if self.updates.weighted:
@@ -391,6 +461,8 @@ class PortfolioState:
         self.counts.fallbacks += bool(data["fallback"])
         self.open(ticket, monitored=not left_out)
         self.pool.count_answers(proposals, data["failures"], ticket.round)
+        if self.tickets.held.holds:
+            self._credit_due()
 
     def fold_config(self, data: Mapping[str, Plain]) -> None:
         changes = old_forms.settings(data["changes"])

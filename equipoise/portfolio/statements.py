@@ -10,6 +10,7 @@ rounds. Marks are eliminations, suspensions and changes of the pool, with their 
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil, inf
@@ -190,6 +191,7 @@ class DriftStatement:
     """What was refuted about the law of rewards, and drops in reward, which are not evidence of drift."""
 
     refuted: Refuted | None
+    since: int  # the first round that counts
     has_bounds: bool  # whether the selector tests candidate bounds
     drops: tuple[Drop, ...]
 
@@ -284,14 +286,19 @@ class Reporter:
         state, selection = self._state, self._state.selection
         members = {i: state.pool.members[i] for i in selection.traits.observed}
         deltas = {i: 0.0 if member.learner is None else member.learner.delta for i, member in members.items()}
-        since, refuted_at = state.drift.one_law
-        proved = selection.selector.certificate().with_learners(deltas)
-        proved = replace(proved, law_since=since, law_refuted_at=refuted_at)
+        proved = replace(selection.selector.certificate().with_learners(deltas), **state.drift.one_law)
         unplayed = state.counts.unplayed
         if unplayed == 0 or selection.can.unplayed is not None:
             return proved
         regret_upper = proved.regret_upper + unplayed * selection.width(state.settings.reward_range)
         return replace(proved, rounds=proved.rounds + unplayed, regret_upper=regret_upper)
+
+    def standing(self) -> list[Standing]:
+        """Return how every learner is doing; held rewards wait, as known ones that do not count yet."""
+        state = self._state
+        held = Counter(each.choice.learner for each in state.tickets.held if state.drift.in_epoch(each))
+        rows = state.selection.selector.standing()
+        return [row._replace(waiting=row.waiting + held[row.learner]) for row in rows] if held else rows
 
     def statements(self) -> Statements:
         state = self._state
@@ -305,15 +312,13 @@ class Reporter:
             self._drift(),
             state.counts.unplayed,
             state.counts.replayed,
-            tuple(self._learner(row) for row in state.selection.selector.standing()),
+            tuple(self._learner(row) for row in self.standing()),
         )
 
     def rewards(self) -> RewardStatement:
         """Return what the portfolio makes of rewards before they count."""
         state, settings = self._state, self._state.settings
-        # Sums are always clipped, unless there is noise.
-        clips = settings.clip or (settings.aggregate == "sum" and state.selection.traits.noise is None)
-        limits = state.reward_range if clips else None
+        limits = state.reward_range if settings.clip else None
         return RewardStatement(settings.aggregate, limits, settings.default_reward, state.counts.clipped)
 
     def _drift(self) -> DriftStatement:
@@ -322,7 +327,7 @@ class Reporter:
             drop = stream.drop()
             if drop is not None:
                 drops.append(Drop(i, *drop))
-        return DriftStatement(drift.refuted, bool(drift.bounds()), tuple(drops))
+        return DriftStatement(drift.refuted, drift.epoch_since, bool(drift.bounds()), tuple(drops))
 
     def _learner(self, row: Standing) -> LearnerStatement:
         member = self._state.pool.members[row.learner]
@@ -365,9 +370,7 @@ class Reporter:
         """Compare two learners, given by index or name."""
         state = self._state
         compared = compare_learners(state.selection.selector, learner, other, state.pool.names)
-        since, refuted_at = state.drift.one_law
-        rewards = self.rewards().describe()
-        return replace(compared, rewards=rewards, law_since=since, law_refuted_at=refuted_at)
+        return replace(compared, rewards=self.rewards().describe(), **state.drift.one_law)
 
     def records(self, pairs: Iterable[tuple[str, str]]) -> list[Record]:
         """Return all eliminations, and comparisons of pairs of learners, as records."""
@@ -400,6 +403,7 @@ class Reporter:
             "rounds": state.tickets.round,
             **asdict(state.counts),
             "open": len(tickets),
+            "held_rewards": len(state.tickets.held),
             "overdue": sum(map(state.tickets.is_overdue, tickets)),
             "oldest_open": None if oldest is None else {"id": oldest.id, **self._age(oldest)},
             "blocking": [

@@ -79,9 +79,9 @@ def about(statements: Statements, learner: LearnerStatement) -> str:
 def _about_drift(drift: DriftStatement, names: tuple[str, ...]) -> Iterator[str]:
     found = drift.refuted
     if found is not None:
-        yield f"Drift, seen in round {found.round - 1:,} ({found.kind}): {found.reason}."
-        if found.restarted and drift.has_bounds:
-            yield "Learners have learned before that round, so that their bounds are assumptions since then."
+        yield f"Drift alarm in round {found.round - 1:,} ({found.kind}): {found.reason}."
+    if drift.since > 1 and drift.has_bounds:
+        yield f"Learners learned before round {drift.since:,} too, so their bounds are assumptions since then."
     for i, amount, plays in drift.drops:
         yield (
             f"{names[i]} has earned less per play by at least {amount:.3g} after its first {plays:,} monitored plays. "

@@ -5,16 +5,40 @@ and then decides, so ids never repeat, even if a portfolio is loaded twice from 
 of each of its epochs, so it can tell a closed decision from an unknown one without remembering either. A caller may
 give its own id instead. The portfolio then remembers the decision, and after it is closed for as long as it is among
 the last `MAX_CLOSED_IDS` of these, so that a repeated request gets the same answer.
+
+*Held rewards.* With a deadline, a visit without a purchase gets its default reward only when the deadline has passed,
+but a purchase is reported soon. Of the latest plays the selector would know the purchases alone, and it would favor the
+learner that played last. Therefore a reward counts for the selector, and for the monitor of drift, when its play has
+reached the *common age*: the smallest age at which `KNOWN` of all decisions had their reward, those of all learners
+together. If rewards come at once, it is their delay; if more than 1 - `KNOWN` of the decisions wait for the deadline,
+it is the deadline. Until it is known, it is the deadline. So the selector compares plays of which almost all rewards
+are known.
+
+The portfolio, not the selector, holds rewards: it knows ages in seconds, and every selector profits. Learners learn,
+decisions close and events are written when a reward arrives. Statements wait for the deadline of the earliest open
+decision anyway. Rewards are passed on in the order of rounds, after an event, and only as ages say that are computed
+from events. So a fold of the same events passes on the same rewards at the same places.
+
+The common age is estimated from a cohort of `COHORT` successive decisions, and from the cohort before it: the share of
+the decisions of at least age s that had their reward by age s. The next cohort begins when the last decision of the
+present one has reached the deadline, so fast and slow rewards have the same part in it. Weights in place of one age,
+such as the share of rewards known by the age of a play (Kaplan-Meier), would use open plays earlier. But they are right
+only if delays do not depend on the learner, and every selector would have to sum weighted plays.
+
+Without a deadline nothing is held; nor with exogenous delays, which are promised to say nothing about rewards, and
+whose window counts the age of a play itself.
 """
 
 from __future__ import annotations
 
 import time
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from math import inf, isnan, nan
+from heapq import heappop, heappush
+from math import ceil, inf, isnan, nan
 from secrets import token_hex
 from types import MappingProxyType
 from typing import NamedTuple, Self, TypeVar
@@ -38,6 +62,12 @@ MAX_ID_LENGTH = 200  # characters of a caller's id or key
 MAX_TIME = 1e11  # seconds, so that a time in milliseconds is refused; later calls could not correct it
 EPOCH_BYTES = 8
 COPIED = (list, tuple, dict)
+KNOWN = 0.95  # share of decisions
+COHORT = 256  # decisions
+LEAST = 20  # decisions of which a share is estimated
+# Rewards of a cohort after which the common age is estimated again. The last but one is the share that must be known,
+# as some rewards may never come.
+ESTIMATED_AT = (LEAST, 40, 80, 160, ceil(KNOWN * COHORT), COHORT)
 T = TypeVar("T")
 
 
@@ -100,6 +130,7 @@ class Ticket:
     plan: Plain = None  # of the proposal
     action_probability = nan
     propensity = nan
+    given_proposals = nan  # probability of the action given all proposals, if its propensity is unknown
     learners_to_update: tuple[int, ...] | None = None  # if the selector decides which learners learn from it
     weight = 1.0  # of the round for the learner that acts, if learners learn from weighted rounds
     others: Mapping[int, Action] = MappingProxyType({})  # actions that learners which did not play learn with weight 0
@@ -153,6 +184,7 @@ class Ticket:
             "reward": self.reward,
             "rewards": dict(self.rewards),
             "updated": sorted(self.updated),
+            **({} if isnan(self.given_proposals) else {"given_proposals": self.given_proposals}),
         }
 
     @classmethod
@@ -163,6 +195,7 @@ class Ticket:
         ticket = cls(row["round"], choice, row["context"], row["action"], row["learner"])
         ticket.id, ticket.epoch, ticket.time, ticket.weight = row["id"], row["epoch"], row["time"], row["weight"]
         ticket.action_probability, ticket.propensity = row["probabilities"]
+        ticket.given_proposals = row.get("given_proposals", nan)
         ticket.others = dict(row["others"])
         ticket.learners_to_update = optional_tuple(row["learners_to_update"])
         ticket.regret, ticket.plan = row["regret"], row["plan"]
@@ -347,6 +380,117 @@ class Counts:
     clipped: int = 0  # rewards that were outside of the range and count as its nearer end
 
 
+class HeldReward(NamedTuple):
+    """A reward, with the play that it is of."""
+
+    round: int
+    time: float
+    epoch: int
+    reward: float
+    regret: float
+    choice: Choice
+
+
+class HeldRewards:
+    """The rewards that are held, the earliest play first."""
+
+    def __init__(self, tickets: Tickets) -> None:
+        self._tickets = tickets
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin again with the present settings."""
+        settings = self._tickets.settings
+        self.holds = settings.deadline is not None and settings.window is None
+        self._held: list[HeldReward] = []  # a heap
+        self._common_age = inf
+        self._cohort: dict[int, tuple[float, float]] = {}  # by round: time and delay, inf while it is not known
+        self._settled = 0  # delays of the cohort that are known
+        self._earlier: list[float] = []  # sorted delays of the cohort before it
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[HeldReward]:
+        return iter(self._held)
+
+    def open(self, ticket: Ticket) -> None:
+        """Add a new decision to the cohort, or begin another one if that has reached the deadline."""
+        cohort = self._cohort
+        if len(cohort) == COHORT:
+            last = next(reversed(cohort))
+            if not self._tickets.is_past_deadline(last, cohort[last][0]):
+                return
+            self._earlier = sorted(delay for _, delay in cohort.values())
+            self._cohort, self._settled = {}, 0
+            cohort = self._cohort
+        cohort[ticket.round] = ticket.time, inf
+
+    def withdraw(self, ticket: Ticket) -> None:
+        """Forget a round that did not happen."""
+        self._cohort.pop(ticket.round, None)
+
+    def settle(self, ticket: Ticket, *, expired: bool) -> None:
+        """Note the delay of a reward; that of a default is not shorter than the deadline."""
+        known = self._cohort.get(ticket.round)
+        if known is None:
+            return
+        delay = inf if expired else self._tickets.age(ticket.round, ticket.time)
+        self._cohort[ticket.round] = known[0], delay
+        self._settled += 1
+        if self._settled in ESTIMATED_AT:
+            self._common_age = self._estimate()
+
+    def _estimate(self) -> float:
+        """Return the smallest delay s with: of the decisions of at least age s, enough had their reward by then."""
+        age = self._tickets.age
+        ages = [(age(round_, time), delay) for round_, (time, delay) in self._cohort.items()]
+        reached = sorted([inf] * len(self._earlier) + [each for each, _ in ages])
+        rewarded_ages = sorted(each for each, delay in ages if delay < inf)
+        delays = sorted([*self._earlier, *(delay for _, delay in ages)])
+        for delay in delays:
+            n = len(reached) - bisect_left(reached, delay)
+            if delay == inf or n < LEAST:
+                break
+            if bisect_right(delays, delay) - bisect_left(rewarded_ages, delay) >= KNOWN * n:
+                return delay
+        return inf
+
+    def hold(self, ticket: Ticket, reward: float, regret: float) -> None:
+        """Hold the reward of a play."""
+        assert ticket.choice is not None
+        heappush(self._held, HeldReward(ticket.round, ticket.time, ticket.epoch, reward, regret, ticket.choice))
+
+    def due(self) -> Iterator[HeldReward]:
+        """Yield the rewards that count from now on.
+
+        While overdue decisions still wait to be closed, no later play counts.
+        """
+        tickets = self._tickets
+        while self._held:
+            first, oldest = self._held[0], tickets.oldest()
+            old = tickets.age(first.round, first.time) >= self._common_age
+            if not old and not tickets.is_past_deadline(first.round, first.time):
+                return
+            if oldest is not None and oldest.round < first.round and tickets.is_overdue(oldest):
+                return
+            yield heappop(self._held)
+
+    def state(self) -> Config:
+        return {
+            "held": [(*row, tuple(choice)) for *row, choice in sorted(self._held)],
+            "common_age": self._common_age,
+            "cohort": [(round_, *known) for round_, known in self._cohort.items()],
+            "settled": self._settled,
+            "earlier": list(self._earlier),
+        }
+
+    def restore(self, state: Config) -> None:
+        self._held = [HeldReward._make((*row, Choice(*choice))) for *row, choice in state["held"]]
+        self._cohort = {round_: (time, delay) for round_, time, delay in state["cohort"]}
+        self._common_age, self._settled, self._earlier = state["common_age"], state["settled"], list(state["earlier"])
+
+
 class Tickets:
     """All open decisions, in the order of their rounds, with the time and the ids of a portfolio."""
 
@@ -359,6 +503,7 @@ class Tickets:
         self.time = 0.0  # of the last call; never goes backwards
         self.timed = False  # whether any call had a time
         self.clock = Clock()
+        self.held = HeldRewards(self)
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name != "clock"}  # of this machine
@@ -384,12 +529,18 @@ class Tickets:
         return self.time
 
     def is_overdue(self, ticket: Ticket) -> bool:
+        return self.is_past_deadline(ticket.round, ticket.time)
+
+    def is_past_deadline(self, round_: int, time: float) -> bool:
+        """Whether the deadline of a decision has passed, which was made in this round at this time."""
         deadline = self.settings.deadline
         if deadline is None:
             return False
-        if isinstance(deadline, float):
-            return ticket.time + deadline < self.time
-        return ticket.round + deadline < self.round
+        return time + deadline < self.time if isinstance(deadline, float) else round_ + deadline < self.round
+
+    def age(self, round_: int, time: float) -> float:
+        """Return the age of a decision, in seconds if the deadline is in seconds, else in rounds."""
+        return self.time - time if isinstance(self.settings.deadline, float) else self.round - round_
 
     def oldest(self) -> Ticket | None:
         return next(iter(self.open.values()), None)
@@ -448,6 +599,7 @@ class Tickets:
             "ids": self.ids.state(),
             "callers": self.callers.state(),
             "open": [ticket.to_row() for ticket in self.open.values()],
+            "held": self.held.state(),
         }
 
     def restore(self, state: Config) -> None:
@@ -456,6 +608,8 @@ class Tickets:
         self.ids.restore(state["ids"])
         self.callers.restore(state["callers"])
         self.open = {ticket.id: ticket for ticket in map(Ticket.from_row, state["open"])}
+        if "held" in state:  # not in files of the first format
+            self.held.restore(state["held"])
 
 
 def id_of(decision: object) -> str:
@@ -483,7 +637,7 @@ def check_key(ticket: Ticket, key: object) -> str:
     return key
 
 
-def combine(aggregate: str, rewards: dict[str, float], default: float) -> float:
+def combine(aggregate: str, rewards: Mapping[str, float], default: float) -> float:
     """Return the reward of a decision from those that arrived, `default` if none did."""
     if not rewards:
         return default

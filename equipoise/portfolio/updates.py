@@ -1,11 +1,11 @@
 """Updates: which learners learn from a round, when, and how a failed update is kept.
 
 The learner that acted learns; the one that was drawn, if a substitute acted for it, does not. With shared data, every
-learner that accepts off-policy data learns from every round.
-Learners whose bound is `Observed` learn in the order of their plays unless delays are declared independent of the
-rewards: if bad rewards arrive later than good ones, learning at once would bias the data that the bound is built on.
-All others learn at once. A selector with the capability `Updates` decides, when a round is decided, which learners
-learn from it.
+learner that accepts off-policy data learns from every round. Statements can rest on the confidence sets of learners:
+of those with an `Observed` bound, and of the witnesses of a same-round test. These learners learn in the order of their
+plays unless delays are declared independent of the rewards. If bad rewards arrive later than good ones, learning at
+once would bias their data. All others learn at once. A selector with the capability `Updates` decides, when a round is
+decided, which learners learn from it.
 
 A learner that raises an error loses that update and nothing else: the update goes to a list of failed updates, of
 bounded length, from which it can be tried again.
@@ -49,6 +49,7 @@ class LearnerUpdates:
         self.in_order: dict[int, deque[Ticket]] = {i: deque() for i in in_order}
         self._failed: deque[tuple[FailedUpdate, Ticket]] = deque()
         self.forgotten = 0  # failed updates that were dropped because the list was full
+        self.unordered: set[int] = set()  # learners that have learned from a round before an earlier one, or not at all
 
     def learn_in_order(self, i: int) -> None:
         self.in_order.setdefault(i, deque())
@@ -69,6 +70,14 @@ class LearnerUpdates:
         """Return the ids of the decisions that a learner still has to learn from."""
         queued = {ticket.id for queue in self.in_order.values() for ticket in queue}
         return frozenset(queued | {ticket.id for _, ticket in self._failed})
+
+    def may_keep_bound(self, i: int) -> bool:
+        """Whether the widths of a learner hold if its analysis does: it learned every reward as it was, in order."""
+        return not self.weighted and i not in self.unordered
+
+    def overtake(self, ticket: Ticket) -> None:
+        """Note that a reward came before an earlier one, which its value may have caused."""
+        self.unordered.update(i for i in self.learners_of(ticket) if i not in self.in_order)
 
     def is_next(self, ticket: Ticket) -> bool | None:
         """Whether this is the next update of its own learner; None if that learner does not learn in order."""
@@ -163,6 +172,7 @@ class LearnerUpdates:
     def _fail(self, i: int, ticket: Ticket, error: str, failed: list[FailedUpdate]) -> None:
         update = FailedUpdate(i, ticket.round, error)
         failed.append(update)
+        self.unordered.add(i)  # the failure may depend on the reward
         self._failed.append((update, ticket))
         if len(self._failed) > MAX_FAILED_UPDATES:
             self._failed.popleft()
@@ -193,7 +203,12 @@ class LearnerUpdates:
         # Which learner acts depends on the context at most, not on what it draws, so among the rounds in which it acts
         # the action has the probability with which the learner picked it; among all rounds it has the propensity.
         shares = i in self.sharing or (self._decides is not None and i in self._decides.learners_updated_by(None))
-        return ticket.propensity if shares or self._is_anothers(i, ticket) else ticket.action_probability
+        if not shares and not self._is_anothers(i, ticket):
+            return ticket.action_probability
+        if not isnan(ticket.propensity):
+            return ticket.propensity
+        # Some learner cannot tell its own. Given all proposals, or that the floor drew the round, it is known.
+        return ticket.action_probability if ticket.choice is None else ticket.given_proposals
 
     def _is_anothers(self, i: int, ticket: Ticket) -> bool:
         """Whether the selector lets this learner learn from an action that it did not draw itself."""
@@ -216,6 +231,7 @@ class LearnerUpdates:
             "queues": [(i, [ticket.round for ticket in queue]) for i, queue in sorted(self.in_order.items())],
             "failed": [tuple(update) for update, _ in self._failed],
             "forgotten": self.forgotten,
+            "unordered": sorted(self.unordered),
         }
 
     def restore(self, state: Config, open_tickets: Iterable[Ticket]) -> None:
@@ -226,3 +242,4 @@ class LearnerUpdates:
         self.in_order = {i: deque(tickets[round_] for round_ in rounds) for i, rounds in state["queues"]}
         self._failed = deque((FailedUpdate(*row), tickets[row[1]]) for row in state["failed"])
         self.forgotten = state["forgotten"]
+        self.unordered = set(state.get("unordered", ()))  # format 1 had none

@@ -28,7 +28,7 @@ rewards, LB best_lower, phi `realized_regrets`, rho floor, kappa slack, B MARGIN
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from math import exp, log, sqrt
+from math import exp, inf, log, sqrt
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -36,11 +36,11 @@ import numpy as np
 from equipoise.bounds import Bound
 from equipoise.certificates import Elimination
 from equipoise.certificates.comparisons import ExpertName, LatePair, PairedCertificate
-from equipoise.compatibility import check_compatible
+from equipoise.compatibility import check_compatible, check_share_data, learning_mode
 from equipoise.drift_order import PairSums
 from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.kernels.marks import kernel
-from equipoise.learner import Proposals, part_name, provides
+from equipoise.learner import Proposals, capabilities, part_name, provides
 from equipoise.selector import Choice
 from equipoise.selectors._core import evidence, pairs
 from equipoise.selectors._core.accounts import (
@@ -50,13 +50,10 @@ from equipoise.selectors._core.accounts import (
     check_greedy,
     check_learning,
     check_mode,
-    has_greedy_expert,
-    incompatibility,
-    learning_of,
 )
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
 from equipoise.selectors._core.ledger import Accounts
-from equipoise.selectors._core.pairs import ALL, Expert
+from equipoise.selectors._core.pairs import ALL, OWN, SILENT, Expert
 from equipoise.selectors._core.selector import KernelSelector
 from equipoise.selectors._core.settings import seed_setting
 from equipoise.selectors.realized_balancing import (
@@ -79,6 +76,7 @@ from equipoise.settings.checks import boolean, count, positive
 
 MARGIN = 200.0  # B: an under-sampled learner may exceed LB by this times w / sqrt(plays of the most played expert)
 GREEDY_HEAD_START = 60.0  # replaces HEAD_START for learners with a greedy expert
+PACE = 400  # next to greedy experts of shared data, warm-up plays of a learner take one round in so many (`warms_up`)
 SHARED_MIXING = 0.25  # mixed in, over t, for experts that learn from all rounds, as 1 for others
 MAX_COMPARED = 20  # above this number of experts each is compared with the leading one only
 
@@ -106,37 +104,41 @@ def choose(params: Params, state: State, rng: np.random.Generator) -> tuple[int,
 def only_expert(params: Params, state: State) -> int:
     """An unplayed or under-sampled expert; if there is none, -1, and the probabilities of the round are computed."""
     accounts, width = state.evidence.accounts, params.evidence.width
-    n_rounds, n_resolved, spread, n_active, mixing = 0, 0, 0.0, 0, 0.0
+    n_rounds, n_resolved, spread, n_active, mixing, sharing = 0, 0, 0.0, 0, 0.0, False
     experts = state.credit.experts
     for e, account in enumerate(accounts):
         plays = account.plays
         if account.active:
             n_active += 1
-            mixing += SHARED_MIXING if experts[e].learning == ALL else 1.0
+            sharing = sharing or (experts[e].greedy and experts[e].learning == ALL)
             if plays == 0:
                 return e
         n_rounds += plays
         n_resolved += account.booked_plays
         spread += account.spread
+    for expert, account in zip(experts, accounts):  # noqa: B905  compiled code knows no `strict`
+        if account.active:
+            mixing += SHARED_MIXING if mixes_little(expert, sharing) else 1.0
     scale = sqrt(spread / n_resolved) if n_resolved > 0 else 0.0
     unit = max(params.min_unit * width, min(width, 2.0 * scale))
     best_lower = lower_bound(params, accounts)
     regrets, least = realized_regrets(accounts, best_lower, params.floor * unit)
     limit, most_plays = params.slack * regrets[least], 0
-    total = weigh(params, state, n_rounds, n_active)
+    pace = n_rounds / PACE if sharing else inf
+    total = weigh(params, state, n_rounds, n_active, pace)
     mixed, admitted = min(0.5, mixing / (unchanged_rounds(state, scale) + 1.0)), 0.0
     drawn, own_chance = 1.0 - mixed, mixed / mixing
     shared_chance = SHARED_MIXING * own_chance
     for account, expert, regret in zip(accounts, experts, regrets):  # noqa: B905  compiled code knows no `strict`
         if regret <= limit:
-            chance = shared_chance if expert.learning == ALL else own_chance
+            chance = shared_chance if mixes_little(expert, sharing) else own_chance
             expert.probability = probability = drawn * expert.weight / total + chance
             admitted += probability
             if account.plays > most_plays:
                 most_plays = account.plays
         else:
             expert.probability = 0.0
-    under_sampled = under_sampled_learner(params, state, most_plays, best_lower)
+    under_sampled = under_sampled_learner(params, state, most_plays, best_lower, pace)
     if under_sampled >= 0:
         return under_sampled
     for expert in experts:
@@ -154,7 +156,7 @@ def unchanged_rounds(state: State, deviation: float) -> float:
 
 
 @kernel
-def under_sampled_learner(params: Params, state: State, most_plays: int, best_lower: float) -> int:
+def under_sampled_learner(params: Params, state: State, most_plays: int, best_lower: float, pace: float) -> int:
     """The under-sampled learner with the fewest plays, -1 if there is none; an admitted expert has `most_plays`.
 
     A learner that learns from all rounds needs no head start, and one with a greedy expert a shorter one: what it has
@@ -163,6 +165,8 @@ def under_sampled_learner(params: Params, state: State, most_plays: int, best_lo
     accounts, experts, chosen, fewest_plays = state.evidence.accounts, state.credit.experts, -1, most_plays
     for e, (account, expert) in enumerate(zip(accounts, experts)):  # noqa: B905  compiled code knows no `strict`
         if account.plays < fewest_plays and not expert.greedy and account.active:
+            if account.plays >= pace and warms_up(expert):
+                continue
             head_start = 0.0 if expert.learning == ALL else params.head_start
             under_sampled = is_under_sampled(params, account, most_plays, best_lower, head_start)
             if under_sampled and head_start > GREEDY_HEAD_START and expert.has_greedy:
@@ -173,7 +177,23 @@ def under_sampled_learner(params: Params, state: State, most_plays: int, best_lo
 
 
 @kernel
-def weigh(params: Params, state: State, n_rounds: int, n_active: int) -> float:
+def warms_up(expert: Expert) -> bool:
+    """Whether an expert is a learner that learns from own plays only, and does not show what it believes best.
+
+    Next to greedy experts of shared data, which learn without it, its warm-up plays are spread over the rounds: one in
+    so many (PACE). With these, forced or by its bonus, it needs no larger mixing; beyond them evidence decides.
+    """
+    return expert.learning >= OWN and not expert.greedy and not expert.has_greedy
+
+
+@kernel
+def mixes_little(expert: Expert, sharing: bool) -> bool:
+    """Whether an expert is mixed in with SHARED_MIXING; `sharing` if there are greedy experts of shared data."""
+    return expert.learning == ALL or (sharing and warms_up(expert))
+
+
+@kernel
+def weigh(params: Params, state: State, n_rounds: int, n_active: int, pace: float) -> float:
     """The sum of the weights exp(-z^2) of all experts, which are computed unless they are known."""
     experts, accounts, spread, total = state.credit.experts, state.evidence.accounts, state.credit.spread[0], 0.0
     # Bonuses, and who leads, depend on plays too.
@@ -183,7 +203,7 @@ def weigh(params: Params, state: State, n_rounds: int, n_active: int) -> float:
             expert.weighed, known = account.active, False
     if known:
         return spread.weights
-    compare(params, state, n_rounds, n_active)
+    compare(params, state, n_rounds, n_active, pace)
     for expert in experts:
         expert.weight = weight = exp(-expert.against) if expert.weighed else 0.0
         total += weight
@@ -196,13 +216,15 @@ def weigh(params: Params, state: State, n_rounds: int, n_active: int) -> float:
 
 
 @kernel
-def compare(params: Params, state: State, n_rounds: int, n_active: int) -> None:
+def compare(params: Params, state: State, n_rounds: int, n_active: int, pace: float) -> None:
     """Compare all pairs of active experts; if they are many, all of them with the leading one."""
     credit, squared_scale, leader, most_plays = state.credit, pairs.variance(params.evidence, state.credit), -1, 0
     bonuses = not params.all_shared
     if bonuses:
         for e, expert in enumerate(credit.experts):
             expert.bonus = bonus(params, state, e, n_rounds, sqrt(squared_scale))
+            if state.evidence.accounts[e].plays >= pace and warms_up(expert):
+                expert.bonus = 0.0
     if n_active > MAX_COMPARED:
         for e, account in enumerate(state.evidence.accounts):
             if account.active and account.plays > most_plays:
@@ -245,6 +267,8 @@ def close_round(params: Params, state: State, e: int, reward: float, regret: flo
     for j in range(len(experts)):
         expert = experts[j]
         expert.action = proposals.greedy[expert.learner] if expert.greedy else proposals.actions[expert.learner]
+        if expert.learning == SILENT and j != e:
+            expert.action = -1
     pairs.add_round(params.evidence, state.credit, e, reward, True, True)  # for choosing and for certificates
     arrive_at_experts(params, state, e, reward, proposals.values)
     pairs.count_updates(state.credit, e)
@@ -272,7 +296,7 @@ DRAW_RULE = DrawRule(only_expert, arrive_at_experts)
 class CounterfactualBalancing(KernelSelector[Params, State, Elimination]):
     """Credits a reward to all experts that proposed its action; experts are learners and their greedy actions.
 
-    Recommended if every learner accepts "off_policy" or "agreed" and provides "greedy"; make it with `for_learners`.
+    Recommended if a learner that learns accepts "off_policy"; make it with `for_learners`. Others may be of any kind.
     """
 
     name = "Counterfactual balancing"
@@ -292,12 +316,18 @@ class CounterfactualBalancing(KernelSelector[Params, State, Elimination]):
     seed: int = seed_setting()
     learning: Sequence[str] | None = setting(
         'For each learner, the rounds it learns from: "all", "agreed" (its own, and those in which the action '
-        'is the one it proposed) or "own"; see `for_learners`. Default: "own" for all.',
+        'is the one it proposed), "own", or "silent" (its own, and it is asked in no others); see `for_learners`. '
+        'Default: "own" for all.',
         optional(check_learning),
         default=None,
     )
     greedy_experts: Sequence[int] = setting(
         "Learners whose greedy action is a second expert. Default: none.", check_greedy, default=()
+    )
+    share_data: bool | None = setting(
+        "Whether learners that join learn from all rounds, as in `for_learners`. Default: those that can, do.",
+        optional(boolean),
+        default=None,
     )
     floor: float = floor_setting()
     slack: float = slack_setting("an expert is drawn", 32.0)
@@ -343,22 +373,28 @@ class CounterfactualBalancing(KernelSelector[Params, State, Elimination]):
         return dict(zip(self.experts, self._experts.odds(), strict=True))
 
     @classmethod
-    def for_learners(cls, learners: Sequence[Any], *, share_data: bool = False, **settings: Any) -> Self:
+    def for_learners(cls, learners: Sequence[Any], *, share_data: bool | None = None, **settings: Any) -> Self:
         """Make the selector for these learners.
 
-        With `share_data`, learners that accept "off_policy" learn from all rounds. Others learn from the rounds in
-        which the action is the one they proposed, if they accept "agreed" and, if they ignore contexts, `contexts` is
-        "fixed". The greedy actions of learners that provide "greedy" and learn are experts.
+        Each learner learns from the rounds that `equipoise.compatibility.learning_mode` names. By default those that
+        accept "off_policy" learn from all rounds; with `share_data` True at least one must, with False none does. The
+        greedy actions of learners that provide "greedy" and learn are experts.
         """
-        shared, contexts = boolean("share_data", share_data), settings.get("contexts", "random")
-        learning = [learning_of(learner, shared, contexts) for learner in learners]
+        optional(boolean)("share_data", share_data)
+        check_share_data(learners, share_data)
+        modes = [learning_mode(each, share_data, settings.get("contexts", "random")) for each in learners]
         greedy = [i for i, learner in enumerate(learners) if has_greedy_expert(learner)]
-        return check_compatible(cls(len(learners), learning=learning, greedy_experts=greedy, **settings), learners)
+        selector = cls(len(learners), learning=modes, greedy_experts=greedy, share_data=share_data, **settings)
+        return check_compatible(selector, learners)
+
+    @property
+    def learning_modes(self) -> tuple[str, ...]:
+        """From which rounds each learner learns, also those that joined or were removed."""
+        return self._experts.modes
 
     def check_learners(self, learners: Sequence[Any]) -> None:
         """Raise an error if a learner cannot learn, or play, as the settings say."""
-        words = self.learning or ("own",) * self.n_learners
-        for i, (learner, word) in enumerate(zip(learners, words, strict=True)):
+        for i, (learner, word) in enumerate(zip(learners, self.learning_modes, strict=True)):
             check_mode(learner, word, self.contexts)
             if (i, True) in self.experts and "greedy" not in provides(learner):
                 raise IncompatibleLearner(
@@ -366,18 +402,8 @@ class CounterfactualBalancing(KernelSelector[Params, State, Elimination]):
                 )
 
     def joining(self, learner: Any) -> dict[str, Any]:
-        """Return how a learner that joins a running pool will learn and play: further arguments of `add_learner`.
-
-        It learns from all rounds if it can and another learner with a greedy expert does.
-        """
-        obstacle = incompatibility(learner)
-        if obstacle:
-            raise IncompatibleLearner(
-                f"learner {part_name(learner)!r} cannot join: it {obstacle}; "
-                "a portfolio with RealizedBalancing takes any learner"
-            )
-        shared = any(row.greedy and row.learning == ALL for row in self._experts.rows)
-        learning = learning_of(learner, shared, self.contexts)
+        """Return how a learner that joins a running pool will learn and play: further arguments of `add_learner`."""
+        learning = learning_mode(learner, self.share_data, self.contexts)
         return {"learning": learning, "greedy": has_greedy_expert(learner)}
 
     def add_learner(self, bound: Bound | None = None, *, learning: str = "own", greedy: bool = False) -> int:
@@ -443,3 +469,9 @@ class CounterfactualBalancing(KernelSelector[Params, State, Elimination]):
             if newest in late
             else None,
         )
+
+
+def has_greedy_expert(learner: object) -> bool:
+    """Whether the greedy action of a learner is a second expert: it learns, and is asked in every round."""
+    can = capabilities(learner)
+    return "greedy" in can.provides and can.learns and not can.silent

@@ -11,14 +11,15 @@ from typing import Generic, NamedTuple, TypeVar, cast
 import numpy as np
 
 from equipoise.certificates import AnyElimination
-from equipoise.compatibility import check_compatible
+from equipoise.compatibility import check_compatible, check_learners, check_sharing
 from equipoise.errors import InvalidArgument
 from equipoise.lab.executor import Jobs, Report, checked_jobs, run_tasks
 from equipoise.learner import MinimalLearner, part_name
+from equipoise.portfolio.pool import recommend
 from equipoise.problem import Problem
 from equipoise.selector import Selector, eliminations_of
-from equipoise.settings import Configured
-from equipoise.settings.checks import count
+from equipoise.settings import Configured, optional
+from equipoise.settings.checks import boolean, count
 from equipoise.simulation.joint import run_jointly
 from equipoise.simulation.parts import Curves, log_rounds
 from equipoise.simulation.tapes import Tapes, run_on_tapes, why_not_tapes
@@ -52,13 +53,13 @@ class SimulationResult:
 def simulate(
     problem: Problem | Factory[Problem],
     learners: Sequence[MinimalLearner | Factory[MinimalLearner]] | Factory[Sequence[MinimalLearner]],
-    selector: Selector | Factory[Selector],
+    selector: Selector | Factory[Selector] | None = None,
     *,
     rounds: int,
     seeds: int | Iterable[int] = 1,
     jobs: Jobs | None = None,
     executor: Executor | None = None,
-    share_data: bool = False,
+    share_data: bool | None = None,
     joint: bool = False,
     marks: Iterable[int] | None = None,
 ) -> SimulationResult:
@@ -75,7 +76,7 @@ def simulate(
     learners
         The learners, each one an object or a function of a seed, or one function that makes all of them from a seed.
     selector
-        The selector, or a function that makes it from a seed.
+        The selector, or a function that makes it from a seed. Default: the default of a portfolio of these learners.
     rounds
         Number of rounds of each run.
     seeds
@@ -85,7 +86,7 @@ def simulate(
     executor
         Where to run seeds instead: any executor of `concurrent.futures`, such as those of Dask.
     share_data
-        Whether learners that accept "off_policy" learn from the rounds of other learners too.
+        Whether learners that accept "off_policy" learn from every round; as in a portfolio.
     joint
         Whether to run all learners together even if recording each one alone has the same distribution and is faster.
     marks
@@ -105,18 +106,19 @@ def simulate(
     SimulationResult(2 seeds, 100 rounds, 2 learners)
     """
     n_rounds, chosen = count("rounds", rounds), _check_seeds(seeds)
-    for name, flag in (("share_data", share_data), ("joint", joint)):
-        if not isinstance(flag, bool):
-            raise InvalidArgument(f"{name} is {flag!r}, but must be True or False")
+    optional(boolean)("share_data", share_data)
+    boolean("joint", joint)
     makers = Makers(
         Maker("problem", "observe", problem),
         learners if callable(learners) else tuple(_each(learners)),
-        Maker("selector", "choose", selector),
+        None if selector is None else Maker("selector", "choose", selector),
+        share_data,
     )
     first = makers.make(chosen[0])
     check_compatible(first.selector, first.learners)
+    check_sharing(first.selector, first.learners, share_data)
     workers = checked_jobs(1 if jobs is None and executor is None else jobs, executor)
-    tasks = [Task(makers, seed, _check_marks(marks, n_rounds), share_data, joint) for seed in chosen]
+    tasks = [Task(makers, seed, _check_marks(marks, n_rounds), joint) for seed in chosen]
     runs: dict[int, SeedRun] = {}
     with run_tasks(run_seed, tasks, jobs=workers, what="simulation") as results:
         for task, run in results:
@@ -169,21 +171,25 @@ def _each(learners: object) -> Iterable[Maker[MinimalLearner]]:
 class Makers(NamedTuple):
     problem: Maker[Problem]
     learners: Factory[Sequence[MinimalLearner]] | tuple[Maker[MinimalLearner], ...]
-    selector: Maker[Selector]
+    selector: Maker[Selector] | None
+    share_data: bool | None
 
     def make(self, seed: int) -> Parts:
         if isinstance(self.learners, tuple):
             learners: list[object] = [make(seed) for make in self.learners]
         else:  # what the function makes needs no copy
             learners = [each.part for each in _each(self.learners(seed))]
-        return Parts(self.problem(seed), cast(Sequence[MinimalLearner], learners), self.selector(seed))
+        made = cast(Sequence[MinimalLearner], learners)
+        if self.selector is not None:
+            return Parts(self.problem(seed), made, self.selector(seed))
+        check_learners(made)
+        return Parts(self.problem(seed), made, recommend(made, self.share_data).selector)
 
 
 class Task(NamedTuple):
     makers: Makers
     seed: int
     marks: Integers
-    share_data: bool
     joint: bool
 
 
@@ -196,11 +202,10 @@ class SeedRun(NamedTuple):
 def run_seed(task: Task, report: Report) -> SeedRun:
     parts = task.makers.make(task.seed)
     problem, learners, selector = parts
+    share_data = task.makers.share_data
     returned: list[AnyElimination] = []
-    if task.joint or why_not_tapes(problem, selector, task.share_data):
-        curves, _ = run_jointly(
-            *parts, task.marks, task.seed, share_data=task.share_data, on_elimination=returned.append
-        )
+    if task.joint or why_not_tapes(problem, selector, share_data):
+        curves, _ = run_jointly(*parts, task.marks, task.seed, share_data=share_data, on_elimination=returned.append)
     else:
         tapes = Tapes(problem, learners, task.marks, task.seed)
         curves, _ = run_on_tapes(tapes, selector, on_elimination=returned.append)

@@ -24,7 +24,7 @@ def run_jointly(
     marks: Integers,
     seed: int,
     *,
-    share_data: bool = False,
+    share_data: bool | None = None,
     on_elimination: OnElimination = ignore,
 ) -> tuple[Curves, float]:
     """Run a selector and its learners to their final state; only interpreted runs call `on_elimination`."""
@@ -40,7 +40,7 @@ def run_jointly(
         )
         portfolio.on_elimination(on_elimination)
         return run_portfolio(problem, portfolio, marks)
-    joint = Joint(problem, learners, selector, share_data)
+    joint = Joint(problem, learners, selector, bool(share_data))
     done = joint.loop.complete(seed, marks, len(learners))
     joint.finish()
     return done

@@ -158,7 +158,7 @@ class Joint:
         groups = Groups(learners)
         source = groups.source(problem, problem.workspace(), Lanes(0, 1), share_data, demands["SMOOTHED"])
         if draws_experts:
-            for i, word in enumerate(selector.learning or ()):
+            for i, word in enumerate(selector.traits.learning_modes):
                 source.places[i, SHARES], source.places[i, AGREES] = word == "all", word == "agreed"
         names = {**selector_names(selector), **demands, "SHARED": bool(source.places[:, SHARES].any())}
         self.loop = compiled_loop(Components(source, selector.to_arrays()), groups.bind(problem, names))

@@ -71,7 +71,7 @@ def play_arms(live: Any) -> None:
     live.resume("UCB")
     live.add_learner(UCB(3, scale=2.0, name="late"))
     live.rename_learner("late", "newest")
-    live.reconfigure(explore=0.0, fallback=2)
+    live.reconfigure(explore=0.0, fallback=2, default_reward=0.25)  # a new law
     live.transact(lambda portfolio, at: portfolio.declare(replace(portfolio.declared, explore=0.0)))
     live.remove_learner(live.learner_names[2])
     live.expire(at=START + 9000.0)
@@ -86,6 +86,7 @@ def make_contexts() -> Portfolio:
         [OFUL(2, name="two"), OFUL(3, name="three"), OFUL(1, name="one")],
         seed=7,
         aggregate="sum",
+        clip=True,
         deadline=5,
         default_reward=0.0,
         action_names=["red", "blue"],

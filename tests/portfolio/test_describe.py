@@ -256,6 +256,10 @@ def test_rewards_that_wait_are_not_called_missing() -> None:
         ({"deadline": 2, "default_reward": 0.25}, "rewards, with 0.25 where none came before the deadline"),
         (
             {"deadline": 2, "default_reward": 0.0, "aggregate": "sum"},
+            "sums of rewards, with 0 where none came before the deadline",
+        ),
+        (
+            {"deadline": 2, "default_reward": 0.0, "aggregate": "sum", "clip": True},
             "sums of rewards clipped to [0, 1], with 0 where none came before the deadline",
         ),
         ({}, ""),

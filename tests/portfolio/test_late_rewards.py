@@ -155,17 +155,40 @@ def test_several_rewards_make_one(tmp_path: Path) -> None:
 
 def test_the_last_of_several_rewards_counts_and_sums_stay_in_the_range() -> None:
     for aggregate, expected in (("last", 0.5), ("sum", 1.0)):
-        portfolio = recorders(1, aggregate=aggregate, deadline=1, default_reward=0.0)
+        portfolio = recorders(1, aggregate=aggregate, deadline=1, default_reward=0.0, clip=True)
         decision = portfolio.decide(None)
         for key, reward in (("a", 0.75), ("b", 0.5)):
             portfolio.learn(decision, reward, key=key)
         for _ in range(2):
             portfolio.decide(None)
         assert rewards_of(portfolio) == [[expected]]
+        assert "clipped to [0, 1]" in portfolio.describe()
     with pytest.raises(InvalidArgument, match=r"^aggregate is 'sum' without a deadline"):
         recorders(1, aggregate="sum")
     with pytest.raises(InvalidArgument, match=r"^aggregate is 'mean', but must be one of first, sum, last$"):
         recorders(1, aggregate="mean")
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "beyond", "message"),
+    [
+        ("last", 1.5, r"^reward is 1\.5, but must lie in reward_range \(0, 1\)$"),
+        ("sum", 0.5, r"^the sum of the rewards of decision \S+ is 1\.25, but must lie in reward_range \(0, 1\)$"),
+    ],
+)
+def test_aggregates_are_clipped_only_if_asked(aggregate: str, beyond: float, message: str) -> None:
+    """Else a part that would lead out of the range is refused, and the parts before it count."""
+    portfolio = recorders(1, aggregate=aggregate, deadline=1, default_reward=0.0)
+    decision = portfolio.decide(None)
+    portfolio.learn(decision, 0.75, key="a")
+    before = saved(portfolio)
+    with pytest.raises(InvalidArgument, match=message):
+        portfolio.learn(decision, beyond, key="b")
+    assert saved(portfolio) == before
+    for _ in range(2):
+        portfolio.decide(None)
+    assert rewards_of(portfolio) == [[0.75]]
+    assert portfolio.health()["clipped"] == 0 and "clipped" not in portfolio.describe()
 
 
 def test_health_and_log_name_the_ticket_that_holds_up_others(caplog: pytest.LogCaptureFixture) -> None:
@@ -182,10 +205,10 @@ def test_health_and_log_name_the_ticket_that_holds_up_others(caplog: pytest.LogC
     assert all(row["age_rounds"] == REPORTED_EVERY - 1 for row in blocking)
     warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
     assert len(warnings) == 2 and all(lost.id in message for message in warnings)
-    assert "with a reward that waits for an earlier one" in portfolio.describe()
+    assert "with a reward that does not count yet" in portfolio.describe()
     portfolio.learn(lost, 0.5)
     assert portfolio.health()["blocking"] == []
-    assert "waits for an earlier one" not in portfolio.describe()
+    assert "does not count yet" not in portfolio.describe()
 
 
 @pytest.mark.slow

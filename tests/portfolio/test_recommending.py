@@ -9,14 +9,12 @@ import pytest
 import equipoise
 from equipoise import Portfolio
 from equipoise.config import parse
-from equipoise.errors import IncompatibleLearner, InvalidArgument
+from equipoise.errors import InvalidArgument
 from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy, LinearThompson
 from equipoise.selectors import CounterfactualBalancing, RealizedBalancing
 from tests.recorders import saved
 
-COUNTERFACTUAL = (
-    "The selector is CounterfactualBalancing: learners learn from each other's rounds and have greedy actions."
-)
+COUNTERFACTUAL = "The selector is CounterfactualBalancing: 2 of 2 learners learn from rounds of others."
 
 
 class FixedRule:
@@ -28,6 +26,22 @@ class FixedRule:
         return 0
 
     def learn(self, context: Any, action: int, reward: float) -> None: ...
+
+
+class WinStay:
+    """A plain class: nothing but `decide` and `learn`."""
+
+    action = 0
+
+    def decide(self, context: Any) -> int:
+        return self.action
+
+    def learn(self, context: Any, action: int, reward: float) -> None:
+        self.action = action if reward > 0.5 else (action + 1) % 3
+
+
+class OffPolicy(WinStay):
+    accepts = frozenset({"off_policy"})
 
 
 @pytest.mark.parametrize(
@@ -42,7 +56,10 @@ class FixedRule:
         ([OFUL(2)], None, "there is one learner"),
         ([UCB(3), UCB(3)], None, "no learner learns from rounds that others play"),
         ([Constant(0), Constant(1)], None, "no learner learns from rounds that others play"),
-        ([OFUL(2), EpsilonGreedy(3, epsilon=0.1)], None, "EpsilonGreedy(0.1) learns from its own plays only"),
+        ([OFUL(2), EpsilonGreedy(3, epsilon=0.1)], None, ""),
+        ([OFUL(2), WinStay()], None, ""),
+        ([OffPolicy(), WinStay()], None, ""),  # without a greedy action
+        ([WinStay(), EpsilonGreedy(3, epsilon=0.1)], None, "no learner learns from rounds that others play"),
     ],
 )
 def test_the_learners_decide_which_selector_it_is(learners: list[Any], share_data: bool | None, reason: str) -> None:
@@ -53,7 +70,10 @@ def test_the_learners_decide_which_selector_it_is(learners: list[Any], share_dat
         assert last.startswith(f"The selector is RealizedBalancing: {reason}")
     else:
         assert isinstance(portfolio.selector, CounterfactualBalancing)
-        assert last == COUNTERFACTUAL
+        n_sharing = sum(isinstance(learner, OFUL | LinearThompson | OffPolicy) for learner in learners)
+        verb = "learns" if n_sharing == 1 else "learn"
+        reason = f"{n_sharing} of {len(learners)} learners {verb} from rounds of others."
+        assert last == f"The selector is CounterfactualBalancing: {reason}"
     assert "The selector is" not in Portfolio([UCB(2)], RealizedBalancing(1)).describe()
 
 
@@ -81,8 +101,6 @@ def test_data_are_shared_and_a_learner_that_fits_joins_with_its_greedy_expert(tm
     play(portfolio, 30)
     assert [int(learner.memory.updates[0]) for learner in portfolio.learners] == [50, 50, 30]
     assert portfolio.selector.experts[4:] == ((2, False), (2, True))
-    with pytest.raises(IncompatibleLearner, match="cannot join: it learns from its own plays only"):
-        portfolio.add_learner(EpsilonGreedy(3, epsilon=0.1))
     with pytest.raises(InvalidArgument, match="share_data is False, but must stay None: Counterfactual balancing"):
         portfolio.reconfigure(share_data=False)
     portfolio.save(tmp_path / "p")

@@ -127,12 +127,14 @@ def test_on_restart_a_setting_is_applied_durably_or_refused_by_name(name: str, t
         return
     with open_journal(path, lambda: make(OTHERS[name])) as live:
         assert live.transact(lambda portfolio, at: getattr(portfolio.settings, name)) == wanted
-        assert [event.kind for event in live.journal.read(1)] == ["created", "decided", "config"]
+        kinds = [event.kind for event in live.journal.read(1) if not event.derived]
+        assert kinds == ["created", "decided", "config"]
     with open_journal(path) as live:  # it is in the journal, not only in the file
         assert live.transact(lambda portfolio, at: getattr(portfolio.settings, name)) == wanted
         assert live.pending == ("first",)
     with open_journal(path, lambda: make(OTHERS[name])) as live:
-        assert [event.kind for event in live.journal.read(1)][3:] == []  # nothing is left to change
+        kinds = [event.kind for event in live.journal.read(1) if not event.derived]
+        assert kinds[3:] == []  # nothing is left to change
     with open_journal(path, lambda: make({})) as live:  # and back
         assert live.transact(lambda portfolio, at: portfolio.settings) == make({}).settings
 

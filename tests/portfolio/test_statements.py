@@ -52,7 +52,7 @@ def test_the_page_shows_the_reason_for_the_selector_and_each_learner_once(tmp_pa
     portfolio.plot(tmp_path / "portfolio.html")
     page = (tmp_path / "portfolio.html").read_text(encoding="utf-8")
     head = page[: page.index("Over time")]
-    assert "The selector is CounterfactualBalancing: learners learn from each other" in head
+    assert "The selector is CounterfactualBalancing: 2 of 2 learners learn from rounds of others." in head
     assert "two: " not in head and "three: " not in head
 
 

@@ -24,6 +24,7 @@ RULES: list[dict[str, Any]] = [
     {"learning": ["all", "all", "all"], "greedy_experts": [0, 1, 2]},
     {"learning": ["agreed", "own", "all"], "greedy_experts": [0, 2]},
     {"learning": ["agreed", "agreed", "agreed"], "reward_range": (-2.0, 6.0)},
+    {"learning": ["all", "silent", "own"], "greedy_experts": [0]},
     {"slack": 1.0, "floor": 0.05, "learning": ["all", "all", "agreed"], "greedy_experts": [1]},
 ]
 
@@ -53,7 +54,8 @@ def follow(
         rng = np.random.default_rng(number)
         active = [i for i in range(len(reference.learning)) if i not in reference.removed]
         if event == "add" and len(active) < 5:
-            learning, greedy = str(rng.choice(["all", "agreed", "own"])), bool(rng.integers(2))
+            learning, greedy = str(rng.choice(["all", "agreed", "own", "silent"])), bool(rng.integers(2))
+            greedy = greedy and learning != "silent"
             assert selector.add_learner(learning=learning, greedy=greedy) == len(reference.learning)
             reference.add(learning, greedy)
         elif event == "remove" and len(active) > 1:
@@ -76,6 +78,8 @@ def follow(
                 i: Proposal(int(rng.integers(3)), greedy=int(rng.integers(2)), value=predicted(i, rng, selector))
                 for i in available
             }
+            asks = [i for i in available if reference.learning[i] != "silent" or i == choice.learner]
+            proposals = {i: proposals[i] for i in asks}
             selector.observe(choice, proposals)
             asked = [proposals.get(i, Proposal(-1, greedy=-1)) for i in range(len(reference.learning))]
             actions = tuple(asked[i].greedy if g else asked[i].action for i, g in selector.experts)
@@ -92,6 +96,7 @@ def follow(
             else:
                 share = 1 - 0.4 * row.actions[row.expert] - 0.2 * rng.random()
                 row.reward.append(reference.low + reference.width * share)
+                row.known = reference.n
                 reference.arrived.append(row)
                 selector.credit(choice, row.reward[0])
     assert list(selector.probabilities.values()) == pytest.approx(reference.odds(), rel=1e-9, abs=1e-12)

@@ -71,7 +71,7 @@ def test_a_portfolio_plays_greedy_experts_and_updates_learners_that_agree() -> N
 
 def test_which_learners_learn_and_have_greedy_experts_by_default() -> None:
     pool = [OFUL(2), UCB(3), Constant(1), EpsilonGreedy(3, epsilon=0.1), LinearThompson(2)]
-    own = CounterfactualBalancing.for_learners(pool)
+    own = CounterfactualBalancing.for_learners(pool, share_data=False)
     assert own.learning == ("agreed", "own", "all", "own", "own")
     fixed = CounterfactualBalancing.for_learners(pool, contexts="fixed", share_data=True)
     assert tuple(fixed.learning or ())[:3] == ("all", "agreed", "all")
@@ -82,12 +82,12 @@ def test_which_learners_learn_and_have_greedy_experts_by_default() -> None:
     ("settings_", "message"),
     [
         ({"learning": ["all"]}, "learning has 1 entries, but n_learners is 2"),
-        ({"learning": ["a", "b"]}, "learning is ['a', 'b'], but must have one of all, agreed, own per learner"),
+        ({"learning": ["a", "b"]}, "learning is ['a', 'b'], but must have one of all, agreed, own, silent per learner"),
         (
             {"learning": [["all"], "own"]},
-            "learning is [['all'], 'own'], but must have one of all, agreed, own per learner",
+            "learning is [['all'], 'own'], but must have one of all, agreed, own, silent per learner",
         ),
-        ({"learning": "all"}, "learning is 'all', but must have one of all, agreed, own per learner"),
+        ({"learning": "all"}, "learning is 'all', but must have one of all, agreed, own, silent per learner"),
         ({"greedy_experts": [2]}, "greedy_experts is (2,), but must have learners from 0 to 1"),
         ({"greedy_experts": [0, 0]}, "greedy_experts is [0, 0], but must have no learner twice"),
         ({"slack": 0.5}, "slack is 0.5, but must be at least 1"),
@@ -130,8 +130,9 @@ def test_bad_proposals_are_refused_and_change_nothing() -> None:
     assert all(np.array_equal(before[name], after[name], equal_nan=before[name].dtype.kind == "f") for name in before)
     with pytest.raises(InvalidArgument, match=r"noise is 0\.5, but must be None"):
         CounterfactualBalancing(2, noise=0.5).paired_certificate((0, False), (1, False))
-    with pytest.raises(InvalidArgument, match="share_data is True, but must stay None: Counterfactual balancing"):
-        Portfolio([OFUL(2), OFUL(2)], small(), share_data=True)
+    Portfolio([OFUL(2), OFUL(2)], small(), share_data=True)
+    with pytest.raises(InvalidArgument, match=r"share_data is False, but learners of .* share data"):
+        Portfolio([OFUL(2), OFUL(2)], small(), share_data=False)
 
 
 def test_a_continuous_action_is_refused_where_agreement_is_asked() -> None:

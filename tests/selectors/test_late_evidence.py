@@ -80,7 +80,7 @@ def test_lost_rewards_do_not_blind_the_choice(label: str) -> None:
         row = selector.standing()[2]
         assert n_waiting == row.waiting > 10_000
         assert row.plays - row.pending == ticket - 1  # the play that all others wait for
-        assert "with a reward that waits for an earlier one" in row.describe("best")
+        assert "with a reward that does not count yet" in row.describe("best")
 
 
 @pytest.mark.slow

@@ -273,7 +273,7 @@ def test_changed_files(old: str, new: str, message: str | None, tmp_path: Path) 
                 decision = await served.engine.run(lambda hosted: hosted.decide(served.reader.read([0, 1], None), None))
                 assert decision.action_id in (changed.settings.action_names or ())
                 names = await served.engine.run(lambda hosted: hosted.portfolio.learner_names)
-                assert len(names) == changed.n_learners
+                assert len(names) == len(changed.learner_tables)
             else:
                 with pytest.raises(InvalidArgument, match=message):
                     await apply_file(service, changed)
@@ -290,7 +290,7 @@ def test_changed_files(old: str, new: str, message: str | None, tmp_path: Path) 
     if message is None:  # the next start finds the file and the journal in agreement
         changed_text = COLORS.replace(old, new)
         with client(changed_text, data=tmp_path) as made:
-            assert len(made.get(COLORS_PATH).json()["standing"]) == configs(changed_text)[0].n_learners
+            assert len(made.get(COLORS_PATH).json()["standing"]) == len(configs(changed_text)[0].learner_tables)
         rules = changed_text.replace("[reward]", '[selector]\nuse = "RealizedBalancing"\ndelta = 0.2\n[reward]', 1)
         for wrong in (COLORS.replace("arms = 2", "arms = 4"), rules):
             with pytest.raises(StoreConflict), client(wrong, data=tmp_path):

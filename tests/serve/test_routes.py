@@ -251,3 +251,39 @@ async def test_a_slow_reader_is_disconnected(anyio_backend: str, monkeypatch: py
         await engine.run(lambda hosted: hosted.decide(None, None))
     await asyncio.sleep(0)
     assert len([part async for part in stream]) <= 5
+
+
+MIXED = """
+version = 1
+name = "mixed"
+[[learner]]
+use = "OFUL"
+dim = 2
+[[learner]]
+use = "OFUL"
+dim = 1
+name = "small"
+[[learner]]
+use = "EpsilonGreedy"
+arms = 2
+name = "own"
+epsilon = 0.1
+"""
+
+
+def test_a_pool_in_which_one_learner_cannot_share_is_served_and_reopened(tmp_path: Path) -> None:
+    """Sharing stays on for the others, also for one that joins, and after the service was closed."""
+    context = [[0.5, 0.1], [0.2, 0.4]]
+    for start in range(2):
+        with client(MIXED, data=tmp_path / "data") as service:
+            status = service.get("/v1/portfolios/mixed").json()
+            assert status["description"].endswith("CounterfactualBalancing: 2 of 3 learners learn from rounds of others.")
+            for t in range(12):
+                available = ["small"] if t == 5 else None
+                decision = decide(service, "mixed", context=context, available=available, id=f"{start}-{t}")
+                if t % 4:
+                    assert reward(service, decision["id"], float(t % 2), "mixed").status_code == 200
+            rows = {row["name"]: row["plays"] for row in service.get("/v1/portfolios/mixed").json()["standing"]}
+            assert sum(rows.values()) == 12 * (start + 1) and rows["own"] > 0
+            learners = service_of(service).portfolios["mixed"].engine._live.state()["learners"][:2]
+            assert [int(learner["state"]["updates"][0]) for learner in learners] == [9 * (start + 1)] * 2

@@ -29,8 +29,15 @@ def greedy() -> tuple[Any, list[Any]]:
     return KArmedBandit([0.2, 0.5, 0.7]), [EpsilonGreedy(3, epsilon=0.2, name=str(i)) for i in range(4)]
 
 
+class SharingUCB(UCB):
+    """Without contexts, means of arms are right whichever learner played them."""
+
+    accepts = UCB.accepts | {"off_policy"}
+
+
 def optimistic() -> tuple[Any, list[Any]]:
-    return KArmedBandit([0.2, 0.5, 0.7]), [UCB(3, scale=scale, name=f"{scale}") for scale in (0.05, 0.3, 1.0)]
+    own, agreed = UCB(3, scale=0.3, name="0.3"), UCB(3, name="1.0")
+    return KArmedBandit([0.2, 0.5, 0.7]), [SharingUCB(3, scale=0.05, name="0.05"), own, agreed]
 
 
 CASES: dict[str, Any] = {
@@ -38,9 +45,8 @@ CASES: dict[str, Any] = {
     "tsallis": (greedy, lambda: TsallisCorral(4, rounds=ROUNDS)),
     "counterfactual": (
         optimistic,
-        lambda: CounterfactualBalancing(
-            3, contexts="fixed", learning=["agreed", "own", "agreed"], greedy_experts=[0, 1]
-        ),
+        # The second one is paced: next to a greedy expert of shared data, its warm-up is spread over the rounds.
+        lambda: CounterfactualBalancing(3, contexts="fixed", learning=["all", "own", "agreed"], greedy_experts=[0, 2]),
     ),
 }
 

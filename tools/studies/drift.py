@@ -4,6 +4,9 @@
 drop), frozen policies under random contexts, learners' own bounds, a stationary exploration trap with shared data, and
 the order of fixed rules. Each null may be refuted in at most a share delta of the runs. The control has half the radius
 and must be refuted more often than delta: else the count proves nothing.
+*Late rewards*: one law; from round 600 the zeros of the poor one of two actions come 1,500 rounds late. A learner that
+learns at once then believes in the poor action with narrow widths: the null of bounds may not be tested with them. The
+control tests it all the same, and must raise alarms. With rewards that come at once, a real change must be found.
 *Detection*: UCB(5), whose best arm falls from 0.9 to 0.2 after 3,000 rounds.
 *Regret*: three fixed rules of mean 0.9, 0.5 and 0.1; after 5,000 of 10,000 rounds the best and the worst change places.
 Regret after the swap, of 4,000 possible, for `on_drift="warn"` and `"restart"`, under both
@@ -14,8 +17,10 @@ from __future__ import annotations
 
 import argparse
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from math import sqrt
 from statistics import fmean, median
@@ -27,6 +32,7 @@ from equipoise import Portfolio
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.learners import OFUL, UCB, Constant
 from equipoise.portfolio.drift import Play, RewardMonitor, Stream
+from equipoise.portfolio.updates import LearnerUpdates
 from equipoise.problems import DriftingBandit, KArmedBandit, LinearBandit
 from equipoise.selectors import CounterfactualBalancing, RealizedBalancing
 
@@ -118,6 +124,39 @@ def alarms(name: str, seeds: Iterable[int], *, quick: bool = False, scale: float
         return sum(pool.map(run, seeds, chunksize=8))
 
 
+def bound_alarm(seed: int, *, late: int = 1_500, rounds: int = 6_000, after: float = 0.9) -> int | None:
+    """Return the round of the first alarm, None if there is none.
+
+    From round 601 on a reward of 0 of the poor action comes `late` rounds late, and the good action has mean `after`.
+    """
+    portfolio, rng = Portfolio([UCB(2)], seed=seed), np.random.default_rng([11, seed])
+    offers, waiting = np.eye(2), deque[tuple[int, str]]()  # offers: contexts are random for all that is known
+    for t in range(1, rounds + 1):
+        while waiting and waiting[0][0] <= t:
+            portfolio.learn(waiting.popleft()[1], 0.0)
+        decision = portfolio.decide(offers)
+        mean = 0.2 if decision.action == 1 else 0.9 if t <= 600 else after
+        reward = float(rng.random() < mean)
+        if late and t > 600 and decision.action == 1 and reward == 0.0:
+            waiting.append((t + late, decision.id))
+        else:
+            portfolio.learn(decision, reward)
+        if any(mark.kind == "drift" for mark in portfolio.history.marks):
+            return t
+    return None
+
+
+@contextmanager
+def trusting_all_widths() -> Iterator[None]:
+    """The control: test the null of bounds whatever order rewards were learned in."""
+    rule = LearnerUpdates.may_keep_bound
+    LearnerUpdates.may_keep_bound = lambda self, i: True  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        LearnerUpdates.may_keep_bound = rule  # type: ignore[method-assign]
+
+
 def rounds_to_alarm(seed: int, before: float = 0.9, after: float = 0.2, change: int = 3_000) -> int | None:
     """Rounds between the drop of the best of five arms and the alarm; None if there is none in 1,000 rounds."""
     problem = DriftingBandit([[0.1, 0.3, 0.5, 0.7, before], [0.1, 0.3, 0.5, 0.7, after]], knots=(change, change + 1))
@@ -169,6 +208,13 @@ def main() -> None:
     found = [rounds_to_alarm(seed) for seed in range(options.seeds)]
     delays = [delay for delay in found if delay is not None]
     print(f"detection: {len(delays)} of {len(found)}, median {median(delays):.0f} rounds, at most {max(delays)}")
+    seeds = range(options.seeds)
+    late = sum(bound_alarm(seed) is not None for seed in seeds)
+    with trusting_all_widths():
+        control = sum(bound_alarm(seed) is not None for seed in seeds)
+    real = [t for t in (bound_alarm(seed, late=0, rounds=1_600, after=0.2) for seed in seeds) if t is not None]
+    print(f"late zeros, one law: alarms in {late} of {len(seeds)} runs; control, all widths trusted: {control}")
+    print(f"both actions poor from round 601 on: alarms in {len(real)} of {len(seeds)} runs, by round {max(real)}")
     for make in (partial(RealizedBalancing, 3), partial(CounterfactualBalancing, 3, learning=["all"] * 3)):
         for response in ("warn", "restart"):
             values = regrets_after_swap(response, range(options.seeds), make)

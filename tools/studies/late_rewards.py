@@ -6,6 +6,10 @@ keeps its guarantee and its certificates, which use valid evidence only, and mus
 counterfactual balancing.
 Losses: success probabilities .1, .2 and .7, 20,000 rounds, 1 % of the rewards never arrive, no deadline.
 
+Deadlines: three learners with success probabilities .05, .08 and .12; successes are reported, after 200 rounds on
+average, and failures have the default reward at the deadline, after 2,000 rounds. The best learner's share of 20,000
+rounds after that must not be smaller than with rewards that come at once.
+
 Regret against the best learner, mean over 20 seeds. Delays "any" and "exogenous" (window three mean delays) give the
 same, as with such small means no evidence excludes a learner:
 
@@ -29,14 +33,18 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from equipoise import Portfolio
 from equipoise.bounds import Power
 from equipoise.learner import Proposal
+from equipoise.learners import Constant
 from equipoise.selectors import EXP3, UCB1, BalancedElimination, CounterfactualBalancing, RealizedBalancing
 
 DELAYED, LOSING = (0.05, 0.06, 0.1), (0.1, 0.2, 0.7)
 DELAYED_ROUNDS, LOSING_ROUNDS = 40_000, 20_000
 MEAN_DELAYS = (500, 2000, 5000)
 LOST, WINDOW = 0.01, 200
+
+CONVERSIONS = (0.05, 0.08, 0.12)
 
 Figures: TypeAlias = Iterator[tuple[str, object, bool]]  # what was measured, its value, whether the promise holds
 
@@ -55,6 +63,32 @@ def plays_with_delays(selector: Any, means: Sequence[float], delays: Sequence[fl
             selector.observe(choice, {i: Proposal(i) for i in range(len(means))})
         heapq.heappush(due, (t + 1 + delay, t, choice))
     return [row.plays for row in selector.standing()]
+
+
+def share_of_best(deadline: int, *, seeds: int, rounds: int = 20_000, make: Callable[[], Any] | None = None) -> float:
+    """Return the share of the best of three learners in the rounds after the first deadline, over all seeds.
+
+    Successes come after a tenth of the deadline on average, failures with the deadline; without one all come at once.
+    The rounds begin when the first deadline has passed, since nothing is known before that.
+    """
+    plays = 0
+    for seed in range(seeds):
+        rng = np.random.default_rng([2027, seed])
+        settings: dict[str, Any] = {"deadline": deadline, "default_reward": 0.0} if deadline else {}
+        selector = RealizedBalancing(3) if make is None else make()
+        portfolio = Portfolio([Constant(i) for i in range(3)], selector, seed=seed, **settings)
+        due: list[tuple[float, str]] = []
+        for t in range(rounds + deadline):
+            while due and due[0][0] <= t:
+                portfolio.learn(heapq.heappop(due)[1], 1.0)
+            decision = portfolio.decide(None)
+            success, delay = rng.random() < CONVERSIONS[decision.action], rng.exponential(max(deadline, 1) / 10)
+            if not deadline:
+                portfolio.learn(decision, float(success))
+            elif success:
+                heapq.heappush(due, (t + delay, decision.id))
+            plays += t >= deadline and decision.action == 2
+    return plays / (seeds * rounds)
 
 
 def exogenous(selector: Any, window: int) -> Any:
@@ -115,6 +149,15 @@ def delays(seeds: int = 20, rounds: int = DELAYED_ROUNDS, mean_delays: Sequence[
             found = mean_regret(make, mean_delay, seeds, rounds)
             ratio = f"{found:.1f}, {found / least:.2f} times as much (at most 1.5)"
             yield f"mean delay {mean_delay:,}: regret of {label}", ratio, found <= 1.5 * least
+
+
+def deadlines(seeds: int = 20, rounds: int = 20_000, deadline: int = 2_000) -> Figures:
+    """Share of the best learner if failures are known only at the deadline, against prompt rewards."""
+    for label, make in {"realized balancing": lambda: RealizedBalancing(3), "counterfactual": counterfactual}.items():
+        prompt = share_of_best(0, seeds=seeds, rounds=rounds, make=make)
+        late = share_of_best(deadline, seeds=seeds, rounds=rounds, make=make)
+        yield f"{label}: share of the best learner with prompt rewards", round(prompt, 3), True
+        yield f"{label}: with failures at the deadline", round(late, 3), late >= prompt
 
 
 def lost(seeds: int = 20) -> Figures:

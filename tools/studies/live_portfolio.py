@@ -1,10 +1,9 @@
 """What a live portfolio promises, at full size: `python -m tools.studies.live_portfolio [PART ...]`.
 
-Parts: chaos (failing learners), intervals and mean_weights (statements and propensities if failures depend on
-contexts, see `substitutes`), tickets (crashes and copies), lost and delays (lost and late rewards, see
-`late_rewards`), propensity (coverage of off-policy estimates), memory (also of files), threads, step (cost of a
-round). Each prints its figures, and the command ends with exit code 1 if a promise is broken. `make chaos` runs them
-all.
+Parts: chaos (failing learners), intervals and mean_weights (statements and propensities if failures depend on contexts,
+see `substitutes`), tickets (crashes and copies), lost, delays and deadlines (lost and late rewards, see
+`late_rewards`), propensity (coverage of off-policy estimates), memory (also of files), threads, step (cost of a round).
+Each prints its figures, and the command ends with exit code 1 if a promise is broken. `make chaos` runs them all.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from equipoise.errors import UnknownDecision
 from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy
 from equipoise.selectors import EXP3, UCB1, Corral, RealizedBalancing, Uniform
 from tools.benchmarks.numpy_loop import loop
-from tools.studies.late_rewards import Figures, delays, lost
+from tools.studies.late_rewards import Figures, deadlines, delays, lost
 from tools.studies.substitutes import intervals, mean_weights
 
 FALSE_ALARM = 1e-3
@@ -254,7 +253,7 @@ def step(rounds: int = 3_000) -> Figures:
 
 PARTS: dict[str, Callable[[], Figures]] = {
     part.__name__: part
-    for part in (chaos, intervals, mean_weights, tickets, lost, delays, propensity, memory, threads, step)
+    for part in (chaos, intervals, mean_weights, tickets, lost, delays, deadlines, propensity, memory, threads, step)
 }
 
 

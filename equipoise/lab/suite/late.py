@@ -44,7 +44,7 @@ class LateLearner:
 class LatePortfolio:
     """A portfolio; its selector uses late rewards as it does in production."""
 
-    def __init__(self, learners: Sequence[Learner], selector: Selector, seed: int, share_data: bool) -> None:
+    def __init__(self, learners: Sequence[Learner], selector: Selector, seed: int, share_data: bool | None) -> None:
         self.portfolio = Portfolio(learners, selector, seed=seed, share_data=share_data)
         self.n_learners = len(learners)
 

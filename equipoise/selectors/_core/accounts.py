@@ -16,16 +16,16 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.errors import IncompatibleLearner, InvalidArgument, UnknownDecision
-from equipoise.learner import Proposal, Proposals, accepts, capabilities, part_name, provides
+from equipoise.learner import Proposal, Proposals, accepts, capabilities, part_name
 from equipoise.selector import Choice
 from equipoise.selectors._core import pairs
 from equipoise.selectors._core.ledger import Accounts, Details, Entry, Substitutes, check_regret
-from equipoise.selectors._core.pairs import AGREED, ALL, OWN, Expert
+from equipoise.selectors._core.pairs import AGREED, ALL, OWN, SILENT, Expert
 from equipoise.settings import equal_data
 from equipoise.settings.checks import LARGEST, count, real
 from equipoise.types import Action, State
 
-LEARNING = {"all": ALL, "agreed": AGREED, "own": OWN}
+LEARNING = {"all": ALL, "agreed": AGREED, "own": OWN, "silent": SILENT}
 ACTION, GREEDY = Proposal._fields.index("action"), Proposal._fields.index("greedy")
 ABSENT = object()  # the action of an expert without a proposal
 UNKNOWN = Proposal(-1, nan, nan, nan, -1, nan)
@@ -171,6 +171,9 @@ class Experts(Accounts):
         self._proposed = [(i, GREEDY if greedy else ACTION) for i, greedy in experts]
         self._any_agreed = any(row.learning == AGREED for row in self.rows)
         self.all_shared = all(row.learning == ALL for row in self.rows)
+        words = {code: word for word, code in LEARNING.items()}
+        self.modes = tuple([words[self.rows[e].learning] for e in self._own])
+        self._silent = frozenset(i for i in self._learners if self.modes[i] == "silent")
         blank = blank_round(len(self.rows), self.n_learners)
         self._no_actions, self._no_values, self._no_updates = blank.actions, blank.values, blank.learns
         self._all_updates = (True,) * self.n_learners
@@ -229,6 +232,9 @@ class Experts(Accounts):
         play, ledger = rounds.open(e, chance), rounds.ledger
         ledger.share_tickets(e, self._same_learner[e])
         asked = tuple([account.active for account in rounds.evidence.accounts])
+        if self._silent:
+            drawn = zip(asked, self.rows, strict=True)
+            asked = tuple([active and (row.learning != SILENT or row.learner == learner) for active, row in drawn])
         nothing = self._no_actions, self._no_values, self._no_updates
         ledger.open_plays[e, play].details = ExpertRound(asked, odds, *nothing)
         return Choice(learner, play, self._learner_chance(e, odds), greedy=greedy)
@@ -288,6 +294,9 @@ class Experts(Accounts):
 
     def gather(self, entry: Entry, proposals: Mapping[int, Proposal], substitutes: Substitutes) -> ExpertRound:
         asked, odds = entry.details.asked, entry.details.odds
+        if self._silent:  # they may have been asked all the same
+            drawn = self.experts[entry.account][0]
+            proposals = {i: each for i, each in proposals.items() if i == drawn or i not in self._silent}
         if not self._learner_set <= proposals.keys():
             self._check_absent(self.experts[entry.account][0], asked, proposals)
         actions = [proposals[i][field] if i in proposals else ABSENT for i, field in self._proposed]
@@ -421,17 +430,12 @@ def check_greedy(name: str, greedy: object) -> tuple[int, ...]:
     return tuple(sorted(chosen))
 
 
-def learning_of(learner: object, share_data: bool, contexts: str) -> str:
-    """Return from which rounds a learner learns; with `share_data`, from all of them if it can."""
-    accepted = accepts(learner)
-    if "off_policy" in accepted and (share_data or not can_learn(learner)):
-        return "all"
-    fair = contexts == "fixed" or not capabilities(learner).ignores_contexts
-    return "agreed" if "agreed" in accepted and fair else "own"
-
-
 def check_mode(learner: object, learning: str, contexts: str) -> None:
     """Raise an error if a learner cannot learn from these rounds."""
+    if (learning == "silent") is not capabilities(learner).silent:
+        raise IncompatibleLearner(
+            f"learning of {part_name(learner)!r} is {learning!r}, but must be 'silent' if and only if it is silent"
+        )
     needed = {"all": "off_policy", "agreed": "agreed"}
     if learning in needed and needed[learning] not in accepts(learner) and "off_policy" not in accepts(learner):
         raise IncompatibleLearner(
@@ -442,24 +446,3 @@ def check_mode(learner: object, learning: str, contexts: str) -> None:
             f"learning of {part_name(learner)!r} is 'agreed', but it ignores contexts, so contexts must be "
             "'fixed': where others see them, the rounds that it agrees with are not a fair sample"
         )
-
-
-def incompatibility(learner: object) -> str:
-    """Return why a learner gains nothing from rounds of others and a greedy expert; empty if it gains or is fixed."""
-    if not can_learn(learner):
-        return ""
-    if not {"off_policy", "agreed"} & accepts(learner):
-        return "learns from its own plays only (it accepts neither 'off_policy' nor 'agreed')"
-    if "greedy" not in provides(learner):
-        return "has no greedy action (it does not provide 'greedy')"
-    return ""
-
-
-def has_greedy_expert(learner: object) -> bool:
-    """Whether the greedy action of a learner is a second expert."""
-    return "greedy" in provides(learner) and can_learn(learner)
-
-
-def can_learn(learner: object) -> bool:
-    """Whether the proposals of a learner change: for a fixed rule, the greedy expert would be the same expert."""
-    return capabilities(learner).learns

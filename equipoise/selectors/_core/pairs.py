@@ -10,6 +10,10 @@ Two tables come from this. For *choosing*, the mean reward of j where it differs
 that grow linearly with the rounds, so that later proposals, made by learners that have learned more, count more. For
 *certificates*, the plain sums of Y and of Y^2, with b the middle of the range, in the order of the rounds.
 
+A silent expert proposes only in rounds drawn for it, so nothing tells whether it would have proposed the action of
+another round. Rounds drawn for it are in no pair of others, and q sums over the others: the same expectation holds.
+Its own pairs compare mean rewards of own plays, a fair sample since draws are blind to contexts, and certify nothing.
+
 A third table, also for choosing, costs no play: where two learners proposed the action that was played, the squared
 errors of what they predicted for it. Good predictions are not good decisions, so this evidence is limited, and what
 rewards say against it is subtracted.
@@ -34,7 +38,7 @@ from equipoise.kernels.marks import kernel
 from equipoise.kernels.records import derived
 from equipoise.selectors._core import evidence
 
-ALL, AGREED, OWN = 0, 1, 2  # from which rounds a learner learns
+ALL, AGREED, OWN, SILENT = 0, 1, 2, 3  # from which rounds a learner learns; a silent one is asked only in its own
 MAX_FIT = 2.5  # standard errors that poorer predictions count as, at most
 EARLY_SHARE = 0.25  # of the evidence against experts that explore counts in the first rounds
 EARLY_ROUNDS = 500.0  # after which that share increases
@@ -46,7 +50,7 @@ class Expert:
 
     learner: int
     greedy: bool
-    learning: int  # of its learner: ALL, AGREED or OWN
+    learning: int  # of its learner: ALL, AGREED, OWN or SILENT
     own: int  # row of the expert that is its learner, itself unless it is greedy
     has_greedy: bool  # whether it is a learner whose greedy action is another expert
     probability: float = 0.0  # with which it was drawn; 0 between rounds
@@ -129,16 +133,20 @@ def add_round(params: evidence.Params, state: State, e: int, reward: float, choo
     action, q, centered = experts[e].action, 0.0, reward - (params.low + params.high) / 2.0
     spread.matched += choosing
     spread.closed += certifying
-    growth, disagree = float(spread.matched), False
-    for expert in experts:
-        if expert.action == action:
+    growth, disagree, silent = float(spread.matched), False, experts[e].learning == SILENT
+    for k, expert in enumerate(experts):
+        if k != e and (silent or expert.learning == SILENT):
+            disagree = True
+            if choosing:
+                add_own_play(rows[e * n + k], rows[k * n + e], growth, reward)
+        elif expert.action == action:
             q += expert.probability
         elif expert.action >= 0:  # -1 is no proposal
             disagree = True
     if not disagree:
         return
     for k, other in enumerate(experts):
-        probability = other.probability
+        probability = 0.0 if silent or other.learning == SILENT else other.probability
         if other.action != action and probability > 0.0:  # mostly fewer than the proposers
             first = k * n
             for j, proposer in enumerate(experts):
@@ -162,6 +170,15 @@ def add_round(params: evidence.Params, state: State, e: int, reward: float, choo
         distance = reward - spread.mean_reward
         spread.mean_reward += distance / spread.rounds
         spread.squares += distance * (reward - spread.mean_reward)
+
+
+@kernel
+def add_own_play(row: Pair, back: Pair, growth: float, reward: float) -> None:
+    """Add the reward of a round drawn for the expert of `row`, one of a pair that is compared by own plays."""
+    row.changed = back.changed = True
+    row.weight += growth
+    row.squares += growth * growth
+    row.rewards += growth * reward
 
 
 @kernel
@@ -280,8 +297,8 @@ def compare(state: State, leader: int, bonuses: bool, squared_scale: float) -> N
                 if bonuses and (expert.bonus > 0.0 or other.bonus > 0.0):
                     z_j, z_k = after_bonuses(state, j, k, squared_scale)
             if f_j < 0.0:
-                f_j, f_k = 0.0, 0.0 if other.learning == OWN else -f_j
-            elif f_j > 0.0 and expert.learning == OWN:
+                f_j, f_k = 0.0, 0.0 if other.learning >= OWN else -f_j
+            elif f_j > 0.0 and expert.learning >= OWN:
                 f_j = 0.0
             if f_j + z_j > 0.0:
                 squared = z_j * z_j + f_j * f_j if z_j >= 0.0 else (f_j + z_j) ** 2
@@ -304,7 +321,9 @@ def after_bonuses(state: State, j: int, k: int, squared_scale: float) -> tuple[f
     """z of the experts j and k < j, at least one of which has a bonus."""
     experts, rows, n = state.experts, state.pairs, len(state.experts)
     row, back, overlap = rows[j * n + k], rows[k * n + j], state.overlaps[j * (j - 1) // 2 + k].total
-    error, disagreement = sqrt(squared_scale * row.error), min(1.0, (row.weight + back.weight) / (2.0 * overlap))
+    error, disagreement = sqrt(squared_scale * row.error), 1.0
+    if row.weight + back.weight < 2.0 * overlap:
+        disagreement = (row.weight + back.weight) / (2.0 * overlap)
     return (row.gap - experts[j].bonus / disagreement) / error, (-row.gap - experts[k].bonus / disagreement) / error
 
 

@@ -162,6 +162,11 @@ class KernelSelector(Configured, Generic[P, S, D]):
         return ()
 
     @property
+    def learning_modes(self) -> tuple[str, ...]:
+        """From which rounds each learner learns; empty if that is not part of the rule."""
+        return ()
+
+    @property
     def _extra_events(self) -> int:
         """The number of statements about each learner in addition to those of its radius."""
         return 0
