@@ -1,7 +1,9 @@
 """The order of two experts that learn nothing, over windows of rounds; `equipoise.portfolio.drift` has the alarms.
 
-By lemma 2 of docs/counterfactual-balancing.md the sum of Y over a window, minus its radius, bounds from below by how
-much the proposals of j were worth more than those of k, also under drift. Windows begin at the sums of a check.
+By lemma 2 given the past alone (docs/theory-notes.md) the sum of Y over a window, minus its radius, bounds from below
+how much the proposals of j were expected to be worth more than those of k, also under drift. Under one law this
+expectation is one number for two fixed rules, so two windows with opposite signs refute one law. Windows begin at the
+sums of a check.
 While rewards come at once these are the multiples of a period, and the j-th has the share alpha/(2 (j + 1)(j + 2)),
 divided by the E (E - 1) ordered pairs that there are when it begins; it monitors these only. Late rewards, whose delays
 may depend on what they are, can make a window begin after any round s, as can experts that join, with which the period

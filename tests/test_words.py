@@ -138,7 +138,7 @@ def made_up_suite() -> Outcome:
     numbers, names, labels = np.random.default_rng(3), [*INSTANCES][::6], [*CONTENDERS][::5]
     learners = {name: 20.0 * numbers.uniform(1, 3, (2, 3)) for name in names}
     selectors = {label: {name: 40.0 * numbers.uniform(1, 30, 2) for name in names} for label in labels}
-    scores = with_references(Scores(learners, selectors, dict.fromkeys(names, 25.0)), learners)
+    scores = with_references(Scores(learners, learners, selectors, dict.fromkeys(names, 25.0)), learners)
     about = dict.fromkeys(names, 100), range(2), dict.fromkeys(names, ("a", "b", "c")), learners
     return Outcome(tuple(names), *about, dict.fromkeys(TABLES, scores), {})
 
@@ -161,7 +161,7 @@ DRAWINGS: dict[str, tuple[Callable[[Path], Figure | bytes], str]] = {
         lambda folder: regret_figure(finished_run(folder, instances=("calm", "wild"))),
         "Unknown to the learners",
     ),
-    "suite": (lambda _: suite_figure(made_up_suite()), "Price of selection"),
+    "suite": (lambda _: suite_figure(made_up_suite()), "Regret over that of the best learner alone"),
     "growth": (lambda _: growth.picture(made_up_growth()), "fitted exponent"),
     "audit": (lambda _: report.picture(made_up_audit()), "Share of runs that violate the claim"),
     "benchmarks": (

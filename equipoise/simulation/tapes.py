@@ -33,7 +33,7 @@ from equipoise.storage.files import write_atomic
 from equipoise.types import AnyArray, Array, Integers
 
 CHUNK = 4096
-FILE_FORMAT = 1
+FILE_FORMAT = 2
 
 
 class Tapes:
@@ -63,17 +63,25 @@ class Tapes:
 
     def curve(self, i: int) -> Array:
         """The regret of learner i alone at the marked rounds. Its tape cannot be extended afterwards."""
-        regret = self._runs[i].curves.regret
-        if isnan(regret[-1]) and self._runs[i].progress.done[0] < self.rounds:
+        return self._to_the_end(i).regret
+
+    def total_reward(self, i: int) -> float:
+        """The reward of learner i alone in all rounds. Its tape cannot be extended afterwards."""
+        return float(self._to_the_end(i).reward[-1])
+
+    def _to_the_end(self, i: int) -> Curves:
+        curves = self._runs[i].curves
+        if isnan(curves.regret[-1]) and self._runs[i].progress.done[0] < self.rounds:
             self._play(i, self.rounds, self.rows[i, : self.recorded[i]])
-        return regret
+        return curves
 
     def seconds_per_play(self, i: int) -> float:
         return self.seconds[i] / self.plays[i] if self.plays[i] else 0.0
 
     def contents(self) -> dict[str, AnyArray]:
         """The rows and curves of all learners, for `restore`."""
-        curves = np.array([self.curve(i) for i in range(len(self.learners))])
+        alone = [self._to_the_end(i) for i in range(len(self.learners))]
+        curves = np.array([(curves.regret, curves.reward) for curves in alone])
         rows = {f"rows.{i}": self.rows[i, :recorded] for i, recorded in enumerate(self.recorded)}
         return {"curves": curves, "seconds": np.array(self.seconds), "plays": np.array(self.plays), **rows}
 
@@ -85,13 +93,13 @@ class Tapes:
         n_learners = len(self.learners)
         recorded = [contents[f"rows.{i}"] for i in range(n_learners)]
         shapes = {name: contents[name].shape for name in ("curves", "seconds", "plays")}
-        fitting = {"curves": (n_learners, len(self.marks)), "seconds": (n_learners,), "plays": (n_learners,)}
+        fitting = {"curves": (n_learners, 2, len(self.marks)), "seconds": (n_learners,), "plays": (n_learners,)}
         if shapes != fitting or any(len(rows) > self.rounds or rows.shape[1:] != (3,) for rows in recorded):
             raise ValueError("the tapes are of other learners or rounds")
         for i, rows in enumerate(recorded):
             self.rows[i, : len(rows)] = rows
             self.recorded[i] = len(rows)
-            self._runs[i].curves.regret[:] = contents["curves"][i]
+            self._runs[i].curves.regret[:], self._runs[i].curves.reward[:] = contents["curves"][i]
         self.seconds, self.plays = contents["seconds"].tolist(), contents["plays"].tolist()
 
     def _play(self, i: int, until: int, tape: Array) -> None:

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from equipoise.bounds import Bound, LinearSqrt, Power, SqrtLog
 from equipoise.confidence import radius_sum
 from equipoise.selectors import BalancedElimination
-from equipoise.theory.guarantees import Terms, linear_sqrt_guarantee, power_guarantee, sqrt_log_guarantee
+from equipoise.theory.guarantees import (
+    Terms,
+    linear_sqrt_guarantee,
+    power_guarantee,
+    rooted_radius,
+    sqrt_log_guarantee,
+)
 
 
 def deviation(selector: BalancedElimination, n: int) -> float:
@@ -17,7 +23,8 @@ def deviation(selector: BalancedElimination, n: int) -> float:
 
 def terms_of(selector: BalancedElimination, rounds: int) -> Terms:
     low, high = selector.reward_range
-    return {"rounds": rounds, "radius": deviation(selector, rounds), "width": high - low}
+    radius = max(rooted_radius(selector.confidence_of(i).radius, rounds) for i in range(selector.n_learners))
+    return {"rounds": rounds, "radius": radius, "width": high - low}
 
 
 def closed_form(selector: BalancedElimination, well_specified: Sequence[bool], rounds: int) -> float | None:

@@ -14,7 +14,7 @@ docs/theory-notes.md has the proof of the bound of D3RB, which is for prompt rew
 Reference: docs/realized-balancing.md, corollary A. Pacchiano, Dann and Gentile (2023), "Data-driven online model
 selection with regret guarantees" (D3RB).
 Symbols of corollary A: M n_learners, T rounds, d coefficient, w width, kappa slack, rho floor, c TOLERANCE, B margin, b
-and b_lo the radii D and D_lo in units of w sqrt(n).
+the largest D(n)/(w sqrt(n)) over n <= T.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from collections.abc import Callable
 from math import log2, sqrt
 
 from equipoise.bounds import Power
-from equipoise.confidence import lower_sum, radius_sum, stitched
+from equipoise.confidence import radius_sum, stitched
 from equipoise.errors import InvalidArgument
 from equipoise.selectors import D3RB, BalancedElimination, CounterfactualBalancing
 from equipoise.selectors._core.outlook import first_true
 from equipoise.selectors.counterfactual_balancing import MARGIN
 from equipoise.selectors.realized_balancing import NEGLECT, TOLERANCE, RealizedBalancing
 from equipoise.settings.checks import count, non_negative
-from equipoise.theory.guarantees import power_guarantee
+from equipoise.theory.guarantees import power_guarantee, rooted_radius
 
 N_LEARNERS, COEFFICIENT = 5, 1.0
 MAX_ROUNDS = 10**15
@@ -49,7 +49,7 @@ def balanced_elimination(rounds: int) -> float:
     """The closed form of Algorithm 1."""
     selector = BalancedElimination([Power(COEFFICIENT)] * N_LEARNERS)
     well_specified = [False] * (N_LEARNERS - 1) + [True]
-    radius = radius_sum(selector.confidence.radius, rounds)
+    radius = rooted_radius(selector.confidence.radius, rounds)
     return power_guarantee([COEFFICIENT] * N_LEARNERS, 0.5, well_specified, rounds=rounds, radius=radius)
 
 
@@ -59,7 +59,10 @@ def realized_balancing(rounds: int) -> float:
 
 
 def counterfactual_balancing(rounds: int) -> float:
-    """The theorem of docs/counterfactual-balancing.md at the default settings; every learner has a greedy expert."""
+    """The theorem of docs/counterfactual-balancing.md at the default settings; every learner has a greedy expert.
+
+    It presumes the regret of a learner over the rounds drawn for it, and says nothing about greedy experts' own regret.
+    """
     slack = CounterfactualBalancing(N_LEARNERS).slack
     return balanced_regret(rounds, 2 * N_LEARNERS, COEFFICIENT, slack=slack, margin=MARGIN)
 
@@ -79,22 +82,22 @@ def balanced_regret(
 ) -> float:
     """Upper bound on the regret if one learner has regret at most d sqrt(n) after n plays, for all n: corollary A.
 
-    Rewards lie in [0, 1], contexts are random and there are no candidate bounds; other settings are the default ones.
-    Raises an error if d + b > c, for then corollary A does not apply.
+    Rewards lie in [0, 1], contexts are random, there are no candidate bounds, and all learners can be chosen in all
+    rounds: none joins, is suspended or removed. Other settings are the default ones. Raises an error if d + b > c, for
+    then a may exceed c at some number of plays, and corollary A does not apply.
 
     >>> round(balanced_regret(100_000, 5, 1.0) / 100_000, 2)
     0.58
     """
     n, m, d = count("rounds", rounds), count("n_learners", n_learners), non_negative("coefficient", coefficient)
     selector = RealizedBalancing(m)
-    radius = selector.confidence.radius
-    b, b_lo = radius_sum(radius, n) / sqrt(n), lower_sum(radius, n, 0.0) / sqrt(n)
+    b = rooted_radius(selector.confidence.radius, n) / sqrt(n)
     if d + b > TOLERANCE:
         raise InvalidArgument(
             f"coefficient is {coefficient!r}, but must be at most {TOLERANCE - b:.3g} for {n_learners} learners "
             f"and {rounds} rounds"
         )
-    assert TOLERANCE + b_lo <= margin  # which the proof needs
+    assert TOLERANCE + b <= margin  # which the proof needs of D_lo <= D
     others = (m - 1) * (1.0 + slack * selector.floor * sqrt(n)) + (margin + TOLERANCE + b) * sqrt((m - 1) * n)
     return d * sqrt(n) + others
 

@@ -3,9 +3,11 @@
 Each docstring names the theorem by its label in the paper's source and states its assumptions; arguments that violate
 an assumption raise an error. `docs/theory.md` lists all of them with their checks.
 
-R_i is the admissible bound of learner i, n_i its plays, D the radius of a sum (`equipoise.confidence`), D_1 =
-D(T)/sqrt(T) is called `per_root`, w the width of the expected rewards, B the number of misspecified learners out of M;
-* is any learner that satisfies its bound. All statements hold with probability 1 - delta simultaneously for all T.
+R_i is the admissible bound of learner i, n_i its plays, D the radius of a sum (`equipoise.confidence`), w the width of
+the expected rewards, B the number of misspecified learners out of M; * is any learner that satisfies its bound. D_1,
+the largest D(n)/sqrt(n) over n <= T, is called `per_root`. Where the paper has D(T), closed forms take sqrt(T) D_1, as
+D(n)/sqrt(n) of the default radius falls between some hundred and some thousand plays: `rooted_radius`. All statements
+hold with probability 1 - delta simultaneously for all T.
 A learner has the gap Delta and the exponent alpha if its regret over n plays is at least Delta n^alpha, at every n.
 With alpha above 1/2 and above the exponent of its bound the test must fire; N_i is the largest number of plays at which
 learner i can pass it.
@@ -23,7 +25,9 @@ from collections.abc import Callable, Sequence
 from math import e, log, sqrt
 from typing import NamedTuple, NotRequired, TypeAlias, TypedDict, Unpack
 
+from equipoise.confidence import Mixture, Radius, Stitched, radius_sum
 from equipoise.errors import InvalidArgument
+from equipoise.selectors._core.outlook import first_true
 from equipoise.settings.checks import count, non_negative, positive, probability, real
 
 # One entry per learner: coefficients or bounds, whether it is well specified, and its gap, None if it is.
@@ -32,12 +36,35 @@ Flags: TypeAlias = Sequence[bool]
 Gaps: TypeAlias = Sequence[float | None]
 
 
+ROUNDING = 1 - 1e-12  # two expressions of one radius may differ by less
+
+
 class Terms(TypedDict):
     """What every closed form depends on in addition to the bounds."""
 
     rounds: int
-    radius: float  # D(T), of the sum of `rounds` rewards
+    radius: float  # sqrt(T) D_1: `rooted_radius` of the sum of `rounds` rewards
     width: NotRequired[float]  # of the reward range; 1 by default
+
+
+def rooted_radius(radius: Radius, rounds: int) -> float:
+    """sqrt(T) D_1, the largest D(n) sqrt(T/n) over n <= T.
+
+    D(n)/sqrt(n) grows with n, but for the mixture radius: that grows where the stitched boundary is the smaller one,
+    then falls, and grows again from some thousand plays on. So its maximum is at T or where the two boundaries cross.
+
+    >>> from equipoise.confidence import make_radius
+    >>> radius = make_radius("mixture", n_learners=5, delta=0.05, width=1.0, noise=None, contexts="random", scale=1.0)
+    >>> [round(rooted_radius(radius, rounds) / rounds**0.5, 2) for rounds in (100, 5_400, 10**6)]
+    [3.25, 3.3, 3.3]
+    """
+    plays = {count("rounds", rounds)}
+    if isinstance(radius, Mixture):
+        stitching = Stitched(radius.variance, radius.variance, radius.level, radius.scale)
+        # The normal mixture falls up to its minimum, which is far beyond the first crossing.
+        crossing = first_true(lambda n: radius_sum(radius, n) < ROUNDING * radius_sum(stitching, n)) or rounds
+        plays |= {min(n, rounds) for n in (crossing - 1, crossing) if n > 0}
+    return max(radius_sum(radius, n) / sqrt(n) for n in plays) * sqrt(rounds)
 
 
 def imbalance(regret_bounds: Sizes) -> float:

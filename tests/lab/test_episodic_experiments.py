@@ -79,8 +79,8 @@ def test_simulations_say_what_no_learner_is_told() -> None:
 
 
 @pytest.mark.compiled
-def test_each_instance_is_priced_by_the_width_of_its_own_returns(tmp_path: Path) -> None:
-    """At a horizon so short that all lose everything, the floor of 0.25 w sqrt(T) is below; w is 12 and 1."""
+def test_the_excess_of_each_instance_is_in_the_width_of_its_own_returns(tmp_path: Path) -> None:
+    """w is 12 and 1."""
     experiment = EXPERIMENTS["exploration-bonus"]
     widths = [experiment.set_up(experiment.defaults, 0, name).problem.reward_range[1] for name in experiment.instances]
     assert widths == [12.0, 1.0]
@@ -89,8 +89,8 @@ def test_each_instance_is_priced_by_the_width_of_its_own_returns(tmp_path: Path)
     learner = {row["instance"]: row["regret_mean"] for row in results.summary["learners"]}
     for row in results.summary["selectors"]:
         width = dict(zip(experiment.instances, widths, strict=True))[row["instance"]]
-        floor = max(learner[row["instance"]], 0.25 * width * 2000**0.5)
-        assert row["price_mean"] == pytest.approx(row["regret_mean"] / floor)
+        more = row["regret_mean"] - learner[row["instance"]]
+        assert row["excess"] == pytest.approx(more / (width * 2000**0.5))
 
 
 def test_bellman_error_has_the_papers_ladder_and_a_bound_of_its_own_learner() -> None:

@@ -93,7 +93,7 @@ def test_curves_without_their_instances_are_refused(tmp_path: Path) -> None:
         load_results(tmp_path)
 
 
-def test_price_is_that_within_the_instance(tmp_path: Path) -> None:
+def test_the_ratio_is_that_within_the_instance(tmp_path: Path) -> None:
     summary = run_of(tmp_path).summary
     assert [(row["instance"], row["name"]) for row in summary["learners"]] == [
         (instance, name) for instance in INSTANCES for name in LEARNERS
@@ -102,7 +102,7 @@ def test_price_is_that_within_the_instance(tmp_path: Path) -> None:
         best = min(row["regret_mean"] for row in rows_of(summary, "learners", instance))
         for row in rows_of(summary, "selectors", instance):
             assert next(iter(row)) == "instance"
-            assert row["price_mean"] == pytest.approx(row["regret_mean"] / best)
+            assert row["ratio_mean"] == pytest.approx(row["regret_mean"] / best)
             assert row["eliminated_share"] == ([1.0, 0.0, 0.0] if row["name"] == SELECTORS[0] else [0.0] * 3)
         assert [row["well_specified_share"] for row in rows_of(summary, "learners", instance)] == [0.0, 1.0, 1.0]
     calm, wild = (rows_of(summary, "selectors", instance)[0] for instance in INSTANCES)

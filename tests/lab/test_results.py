@@ -298,19 +298,21 @@ def test_summary_has_the_published_keys_and_figures(tmp_path: Path) -> None:
         for i, curve in enumerate(seed_result(0).curves)
     }
     for row in summary["learners"]:
-        assert list(row) == ["name", "regret_mean", "regret_se", "seconds"]
+        assert list(row) == ["name", "regret_mean", "regret_se", "reward_mean", "seconds"]
         assert row["regret_mean"] == pytest.approx(statistics.mean(finals[row["name"]]))
         assert row["regret_se"] == pytest.approx(statistics.stdev(finals[row["name"]]) / 2)
         assert row["seconds"] == pytest.approx(4 * 0.5)
     best = min(statistics.mean(finals[name]) for name in LEARNERS)
-    assert best > 0.25 * 1000**0.5
     for row in summary["selectors"]:
         assert list(row) == [
-            *("name", "regret_mean", "regret_se", "price_mean", "price_se", "plays_mean", "eliminated_share"),
-            *("certificate_violations", "seconds"),
+            *("name", "regret_mean", "regret_se", "ratio_mean", "ratio_se", "excess", "reward_lost"),
+            *("plays_mean", "eliminated_share", "certificate_violations", "seconds"),
         ]
-        assert row["price_mean"] == pytest.approx(statistics.mean(finals[row["name"]]) / best)
-        assert row["price_se"] == pytest.approx(statistics.stdev(finals[row["name"]]) / best / 2)
+        mean = statistics.mean(finals[row["name"]])
+        assert row["ratio_mean"] == pytest.approx(mean / best)
+        assert row["ratio_se"] == pytest.approx(statistics.stdev(finals[row["name"]]) / best / 2)
+        assert row["excess"] == pytest.approx((mean - best) / (summary["rounds"] ** 0.5))
+        assert row["reward_lost"] is None  # no rewards of learners alone were recorded
         assert sum(row["plays_mean"]) == pytest.approx(1000)
         assert row["certificate_violations"] == 0
     assert summary["selectors"][0]["eliminated_share"] == [1.0, 0.0, 0.0]
@@ -320,17 +322,32 @@ def test_summary_has_the_published_keys_and_figures(tmp_path: Path) -> None:
 def lone(regret: float, violated: bool = False) -> SeedResult:
     """One seed of 100 rounds in which the only learner has no regret."""
     curves = (
-        Curve("learner", "best", [100], [0.0]),  # type: ignore[arg-type]  # lists are taken too
+        Curve("learner", "best", [100], [0.0], reward=80.0),  # type: ignore[arg-type]  # lists are taken too
         Curve("selector", "any", [100], [regret], [200.0], [[100]], violated=violated),  # type: ignore[arg-type]
     )
     return SeedResult(0, curves)
 
 
-def test_price_has_a_floor_and_a_single_seed_no_standard_error() -> None:
+def test_a_best_learner_without_regret_has_no_ratio_and_a_single_seed_no_standard_error() -> None:
+    """The excess and the reward lost are defined; no floor makes a small ratio of a best learner that loses nothing."""
     summary = summarize([lone(10.0)], experiment="x", rounds=100, reward_width=2.0)
     (row,) = summary["selectors"]
-    assert row["price_mean"] == pytest.approx(10.0 / (0.25 * 2.0 * 10.0))
-    assert row["price_se"] is None
+    assert row["ratio_mean"] is None and row["ratio_se"] is None
+    assert row["excess"] == pytest.approx(10.0 / (2.0 * 10.0))
+    assert row["reward_lost"] == pytest.approx(10.0 / 80.0)
+
+
+def test_the_ratio_has_no_floor() -> None:
+    """The best learner loses 2, the selector 13: it is 6.5 times as much, however small 2 is beside sqrt(T) = 316."""
+    curves = (
+        Curve("learner", "best", [100_000], [2.0], reward=50_000.0),  # type: ignore[arg-type]
+        Curve("selector", "any", [100_000], [13.0], None, [[100_000]]),  # type: ignore[arg-type]
+    )
+    (row,) = summarize([SeedResult(0, curves)], experiment="x", rounds=100_000, reward_width=1.0)["selectors"]
+    assert row["ratio_mean"] == 6.5
+    assert row["excess"] == pytest.approx(11 / 316.2, rel=1e-3)
+    assert row["reward_lost"] == pytest.approx(11 / 50_000)
+    assert row["ratio_se"] is None
     assert row["regret_se"] is None
     assert row["seconds"] == 0.0
 

@@ -7,7 +7,7 @@ Setting and findings are written by hand in the page and kept. `python -m tools.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import inf, sqrt
+from math import inf
 from pathlib import Path
 from textwrap import fill
 from typing import TypeAlias
@@ -19,16 +19,16 @@ from equipoise.lab.experiment import Experiment, reward_width
 from equipoise.lab.report.drawing import small_png
 from equipoise.lab.report.kit import with_error
 from equipoise.lab.report.run_figure import regret_figure
-from equipoise.lab.report.run_report import PAPER, command_line
+from equipoise.lab.report.run_report import PAPER, command_line, cost_cells
 from equipoise.lab.runs.results import Results
-from equipoise.lab.runs.summary import PRICE_FLOOR, Row, facts, rows_of
+from equipoise.lab.runs.summary import Row, facts, rows_of
 from equipoise.selectors import BalancedElimination
 from equipoise.storage.files import write_atomic
 from equipoise.theory.closed_forms import closed_form
 from tools.pages.findings import findings, section
 
 ClosedForm: TypeAlias = Power | SqrtLog | LinearSqrt  # bounds that are a formula in the number of plays
-HEAD = ("", "regret", "worst seed", "price", "eliminated", "guarantee")
+HEAD = ("", "regret", "worst seed", "ratio", "excess", "reward lost", "eliminated", "guarantee")
 WIDTH = 120  # characters of a line of text
 
 
@@ -68,15 +68,13 @@ def _table(experiment: Experiment, results: Results, instance: str) -> Iterator[
     summary, seeds = results.summary, results.summary["seeds"]
     learners = rows_of(summary, "learners", instance)
     yield f"| {' | '.join(HEAD)} |"
-    yield f"|---|{'---:|' * 3}---|---:|"
+    yield f"|---|{'---:|' * 5}---|---:|"
     for row in learners:
         cells = [
             row["name"],
             with_error(row["regret_mean"], row["regret_se"]),
             _worst(results, row, "learner"),
-            "",
-            "",
-            "",
+            *[""] * 5,
         ]
         yield f"| {' | '.join(cells)} |"
     for row in rows_of(summary, "selectors", instance):
@@ -85,11 +83,13 @@ def _table(experiment: Experiment, results: Results, instance: str) -> Iterator[
             for learner, share in zip(learners, row["eliminated_share"], strict=True)
             if share > 0
         ]
+        ratio, *others = cost_cells(row)
         cells = [
             f"**{row['name']}**",
             f"**{with_error(row['regret_mean'], row['regret_se'])}**",
             _worst(results, row, "selector"),
-            f"**{with_error(row['price_mean'], row['price_se'])}**",
+            f"**{ratio}**",
+            *others,
             "; ".join(eliminated) or "none",
             _guarantee_cell(experiment, results, instance, row["name"]),
         ]
@@ -108,10 +108,11 @@ def _outcome(results: Results, instance: str) -> str:
     best = min(rows_of(results.summary, "selectors", instance), key=lambda row: float(row["regret_mean"]))
     median = float(np.median([row["regret_mean"] for row in learners]))
     place = "below" if best["regret_mean"] < median else "above"
+    ratio, _, lost = cost_cells(best)
     return (
-        f"Best learner alone: {learners[0]['name']}. Best selector: `{best['name']}`, price "
-        f"{with_error(best['price_mean'], None)}; its regret is {place} that of the median learner "
-        f"({with_error(median, None)})."
+        f"Best learner alone: {learners[0]['name']}. Best selector: `{best['name']}`; after "
+        f"{results.summary['rounds']:,} rounds its regret is {ratio} times that of the best learner alone ({lost} of "
+        f"that learner's reward), and {place} that of the median learner ({with_error(median, None)})."
     )
 
 
@@ -132,18 +133,13 @@ def _everywhere(results: Results) -> str:
 def _explanations(experiment: Experiment, results: Results) -> str:
     n_seeds = results.summary["seeds"]
     widths = {instance: _width(experiment, results, instance) for instance in results.instances}
-    floors = {name: PRICE_FLOOR * width * sqrt(results.summary["rounds"]) for name, width in widths.items()}
-    if set(widths.values()) == {1.0}:
-        floor, largest = f"{PRICE_FLOOR:g} √T = {max(floors.values()):,.0f} (for rewards of width 1)", "one"
-    else:
-        stated = [f"{name}: {floor:,.0f}".removeprefix(": ") for name, floor in floors.items()]
-        same = len(set(floors.values())) == 1
-        floor = f"{PRICE_FLOOR:g} w √T (w the largest return; {'; '.join(stated[:1] if same else stated)})"
-        largest = "w"
+    largest = "one" if set(widths.values()) == {1.0} else "w"
+    stated = "; ".join(f"{name}: {width:g}".removeprefix(": ") for name, width in widths.items())
     return fill(
-        f"Means over {n_seeds} seeds, ± one standard error. Price is the regret of a selector over that of the best "
-        f"learner alone on the same instance, the latter taken as at least {floor}, since no selector avoids "
-        f"regret of order √T. Eliminated: the learners that were eliminated, and in how many of {n_seeds} seeds. "
+        f"Means over {n_seeds} seeds of {results.summary['rounds']:,} simulated rounds, ± one standard error. Ratio is "
+        "the regret of a selector over that of the best learner alone on the same instance, excess their difference "
+        f"over w √T (w, the width of the range of rewards: {stated}), reward lost the same difference in percent of "
+        f"that learner's reward. Eliminated: the learners that were eliminated, and in how many of {n_seeds} seeds. "
         "Guarantee: the theorem's bound on the regret of the selector with these candidate bounds, for the learners "
         "whose bounds held at all recorded rounds of all seeds; vacuous means more than "
         f"{largest} per round, a dash that no closed form applies.",

@@ -1,11 +1,12 @@
-"""The price of selection for a portfolio of three libraries and OFUL, with the default selector, on public data.
+"""What selection costs a portfolio of three libraries and OFUL, with the default selector, on public data.
 
     python -m tools.studies.adapter_prices [--data NAME] [--rounds 6000] [--seeds 10] [--own-data]
 
 A portfolio of a linear model of scikit-learn, trees of LightGBM, Vowpal Wabbit and OFUL decides every round, and each
-of the learners plays the same rounds alone. The price is the regret of the portfolio over that of the best learner
-alone, against the label. With --own-data learners do not learn from rounds of others, which changes the default. In mid
-run the portfolio is saved and loaded, and both must go on to the last bit.
+of the learners plays the same rounds alone. The ratio is the regret of the portfolio over that of the best learner
+alone, against the label; reward lost is their difference in percent of what that learner earns. With --own-data
+learners do not learn from rounds of others, which changes the default. In mid run the portfolio is saved and loaded,
+and both must go on to the last bit.
 """
 
 from __future__ import annotations
@@ -52,9 +53,12 @@ def study(problem: Problem, rounds: int, seeds: int, own_data: bool = False) -> 
     for i, name in enumerate(POOL):
         share = plays[:, i].mean() / rounds
         print(f"{name:24} alone: regret {alone[:, i].mean():7.0f}; plays {share:.1%} of the portfolio's rounds")
-    prices = regrets / alone.min(axis=1)
-    print(f"portfolio: regret {regrets.mean():.0f}, {regrets.mean() / best:.2f} times that of the best learner alone")
-    print(f"by seed, over the best one of the seed: {mean_with_error(prices)}, median {np.median(prices):.2f}")
+    ratios, lost = regrets / alone.min(axis=1), (regrets.mean() - best) / (rounds - best)
+    print(
+        f"portfolio: regret {regrets.mean():.0f}, {regrets.mean() / best:.2f} times that of the best learner alone, "
+        f"reward lost {lost:.1%}"
+    )
+    print(f"by seed, over the best one of the seed: {mean_with_error(ratios)}, median {np.median(ratios):.2f}")
     print(f"saved, loaded and continued identically: {'yes' if same else 'NO'}", flush=True)
     return same
 

@@ -15,12 +15,12 @@ from equipoise.lab.report import kit
 from equipoise.lab.report.drawing import save_figure
 from equipoise.lab.report.run_figure import regret_figure
 from equipoise.lab.runs.results import CURVES, ELIMINATIONS, EXPERIMENT, SUMMARY, Results
-from equipoise.lab.runs.summary import PRICE_FLOOR, Row, facts, rows_of
+from equipoise.lab.runs.summary import Row, facts, rows_of, small_percent
 from equipoise.storage.files import write_atomic
 from equipoise.types import Plain
 
 REPORT, PNG, SVG = "report.html", "regret.png", "regret.svg"
-COLUMNS = ("regret", "price", "eliminated", "violations", "seconds")
+COLUMNS = ("regret", "ratio", "excess", "reward lost", "eliminated", "violations", "seconds")
 PAPER = (
     "Pacchiano, Dann, Gentile and Bartlett (2020), “Regret Bound Balancing and Elimination for Model Selection in "
     "Bandits and RL”"
@@ -42,13 +42,13 @@ def write_report(results: Results, figure_svg: str, path: Path) -> None:
 def overview(summary: Mapping[str, Plain], instance: str = "") -> kit.Table:
     """Learners alone, then selectors, with the numbers of `summary.json`; cells that do not apply are empty."""
     learners, seeds = rows_of(summary, "learners", instance), summary["seeds"]
-    rows = [(row["name"], _regret(row), "", "", "", _seconds(row["seconds"])) for row in learners]
+    rows = [(row["name"], _regret(row), *[""] * 5, _seconds(row["seconds"])) for row in learners]
     for row in rows_of(summary, "selectors", instance):
         shares = zip(learners, row["eliminated_share"], strict=True)
         eliminated = [f"{learner['name']} {round(share * seeds)}/{seeds}" for learner, share in shares if share > 0]
         violations = f"{row['certificate_violations']} of {seeds}"
-        cells = (_regret(row), _price(row), "\n".join(eliminated) or "none", violations, _seconds(row["seconds"]))
-        rows.append((row["name"], *cells))
+        others = "\n".join(eliminated) or "none", violations, _seconds(row["seconds"])
+        rows.append((row["name"], _regret(row), *cost_cells(row), *others))
     return kit.Table(("", *COLUMNS), rows, marks=dict.fromkeys(range(len(learners), len(rows)), "selector"))
 
 
@@ -129,7 +129,7 @@ def _result(summary: Mapping[str, Plain], instance: str) -> kit.Block:
         parts += [
             " The best selector, ",
             kit.Bold(least["name"]),
-            f", which learns online which learner to play, has lost {_regret(least)}, a price of {_price(least)}.",
+            f", which learns online which learner to play, has lost {_regret(least)}{_against_best(least)}.",
         ]
     return kit.paragraph(*parts)
 
@@ -138,10 +138,10 @@ def _explanations(results: Results) -> kit.Block:
     error = "± is one standard error over seeds. " if results.summary["seeds"] > 1 else ""
     return kit.paragraph(
         f"Regret is the total expected reward lost against always playing the best action. {error}"
-        "Price is the regret of a selector over the regret of the best learner alone, taken as at least "
-        f"{PRICE_FLOOR:g} times the width of the reward range times the square root of the number of rounds. A "
-        "certificate is violated in a seed if the certified regret was below the true regret at some recorded round. "
-        "Seconds are single-thread time, summed over seeds.",
+        "Ratio is the regret of a selector over the regret of the best learner alone; excess is their difference over "
+        "w √T (w the width of the reward range, T the rounds), reward lost the same in percent of that learner's "
+        "reward. A certificate is violated in a seed if the certified regret was below the true regret at some "
+        "recorded round. Seconds are single-thread time, summed over seeds.",
         kind="quiet",
     )
 
@@ -198,8 +198,18 @@ def _regret(row: Row) -> str:
     return kit.with_error(row["regret_mean"], row["regret_se"])
 
 
-def _price(row: Row) -> str:
-    return kit.with_error(row["price_mean"], row["price_se"])
+def cost_cells(row: Row) -> tuple[str, str, str]:
+    """Ratio, excess and reward lost of a selector, as text."""
+    ratio = kit.MISSING if row["ratio_mean"] is None else kit.with_error(row["ratio_mean"], row["ratio_se"])
+    excess = kit.MISSING if row["excess"] is None else kit.number(row["excess"]).replace("-", "−")
+    return ratio, excess, small_percent(row["reward_lost"])
+
+
+def _against_best(row: Row) -> str:
+    ratio, excess, lost = cost_cells(row)
+    if row["ratio_mean"] is None:
+        return f", {excess} w √T more than the best learner ({lost} of its reward)"
+    return f", {ratio} times as much as the best learner ({lost} of its reward)"
 
 
 def _seconds(seconds: float) -> str:

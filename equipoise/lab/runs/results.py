@@ -41,6 +41,7 @@ class Curve:
     certified: Array | None = None  # the certificate's upper bound on the regret; selectors only
     plays: Integers | None = None  # one row per recorded round, one column per learner; selectors only
     instance: str = ""  # of the problem; empty where the experiment has one
+    reward: float | None = None  # in all rounds; learners only
     seconds: float = 0.0  # of a single thread, compilation excluded
     violated: bool = False  # whether a certificate was below the true regret; selectors only
     well_specified: bool | None = None  # whether the learner's assumptions hold, where known

@@ -87,7 +87,15 @@ def _run_selector(one: _Instance, label: str) -> tuple[Curve, list[Record]]:
         run, seconds = run_jointly(fresh.problem, fresh.learners, selector, marks, seed, share_data=shared)
     certified = None if np.isnan(run.certified).all() else run.certified
     curve = Curve(
-        "selector", label, marks, run.regret, certified, run.plays, one.instance, seconds, violated=violates(run)
+        "selector",
+        label,
+        marks,
+        run.regret,
+        certified,
+        run.plays,
+        one.instance,
+        seconds=seconds,
+        violated=violates(run),
     )
     proves = find(selector, Provable)
     if proves is None:
@@ -109,23 +117,24 @@ def violates(run: Curves) -> bool:
     return bool(np.any(run.certified < run.regret * (1 - 1e-12)))
 
 
-def _play_alone(one: _Instance, i: int) -> tuple[Array, float]:
+def _play_alone(one: _Instance, i: int) -> tuple[Array, float, float]:
+    """Regret over time, total reward and seconds."""
     if one.setup.problem.iid:
-        return one.tapes.curve(i), one.tapes.seconds[i]
+        return one.tapes.curve(i), one.tapes.total_reward(i), one.tapes.seconds[i]
     # Contexts that depend on what is played are not on tape. The learner keeps its index, and with it its stream.
     setup = one.fresh()
     problem = setup.problem
     only = Oracle(len(setup.learners), best=i, reward_range=problem.reward_range, noise=problem.noise)
     run, seconds = run_jointly(problem, setup.learners, only, one.marks, one.seed)
-    return run.regret, seconds
+    return run.regret, float(run.reward[-1]), seconds
 
 
-def _learner_curves(one: _Instance, alone: list[tuple[Array, float]]) -> list[Curve]:
+def _learner_curves(one: _Instance, alone: list[tuple[Array, float, float]]) -> list[Curve]:
     check = one.setup.well_specified
     well_specified = [None] * len(alone) if check is None else check()
     return [
-        Curve("learner", name, one.marks, regret, instance=one.instance, seconds=seconds, well_specified=holds)
-        for name, (regret, seconds), holds in zip(one.names, alone, well_specified, strict=True)
+        Curve("learner", name, one.marks, regret, None, None, one.instance, reward, seconds, well_specified=holds)
+        for name, (regret, reward, seconds), holds in zip(one.names, alone, well_specified, strict=True)
     ]
 
 

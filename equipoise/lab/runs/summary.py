@@ -1,14 +1,20 @@
 """The figures by which learners and selectors are compared, over the seeds of a run.
 
-price = mean regret of the selector / max(least mean regret of a learner alone, w sqrt(T) / 4), on the same instance,
-with w the width of the rewards and T the rounds: what selecting cost against knowing the best learner beforehand. The
-floor is there because no selector avoids regret of order sqrt(T), however easy the problem is for its best learner.
+On the same instance, with b the least mean regret of a learner alone, w the width of the rewards and T the rounds,
+
+    ratio       = mean regret of the selector / b
+    excess      = (mean regret of the selector - b) / (w sqrt(T))
+    reward lost = (mean regret of the selector - b) / mean reward of that learner
+
+The ratio says what selecting cost against knowing the best learner beforehand. Where that learner loses next to
+nothing it is large whatever the selector does, as no selector avoids regret of order sqrt(T): excess and reward lost
+say how much it was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import sqrt
+from math import isnan, sqrt
 
 import numpy as np
 
@@ -16,13 +22,12 @@ from equipoise import __version__
 from equipoise.lab.runs.results import Curve, SeedResult
 from equipoise.types import Config, Plain
 
-PRICE_FLOOR = 0.25  # of w sqrt(T)
 Row = Config  # of `summary.json`, for one learner, selector or fact
 
 
-def price_floor(rounds: int, width: float) -> float:
-    """Return the least regret that the best learner alone counts as."""
-    return PRICE_FLOOR * width * sqrt(rounds)
+def regret_unit(rounds: int, width: float) -> float:
+    """Return w sqrt(T), the unit of excess regret."""
+    return width * sqrt(rounds)
 
 
 def summarize(
@@ -36,13 +41,13 @@ def summarize(
     learner_rows, selector_rows, fact_rows = [], [], []
     for instance in seeds[0].instances:
         width = reward_width[instance] if isinstance(reward_width, Mapping) else reward_width
-        floor = price_floor(rounds, width)
+        unit = regret_unit(rounds, width)
         named = {"instance": instance} if instance else {}
         learners = [{**named, **_learner_row(curves)} for curves in _curves(seeds, "learner", instance)]
-        least = min((row["regret_mean"] for row in learners), default=floor)
+        best = min(learners, key=lambda row: float(row["regret_mean"]), default=None)
         for curves in _curves(seeds, "selector", instance):
             shares = _eliminated_share(seeds, curves[0], len(learners))
-            selector_rows.append({**named, **_selector_row(curves, max(floor, least), shares)})
+            selector_rows.append({**named, **_selector_row(curves, best, unit, shares)})
         learner_rows += learners
         for name in seeds[0].facts.get(instance, {}):
             values = [seed.facts[instance][name] for seed in seeds]
@@ -74,6 +79,19 @@ def facts(summary: Mapping[str, Plain], instance: str = "") -> str:
     return ", ".join(parts)
 
 
+def small_percent(share: float | None) -> str:
+    """Return a small share in percent; a dash if it is not known.
+
+    >>> small_percent(0.01234), small_percent(-0.0004), small_percent(0.3), small_percent(None)
+    ('1.2 %', '−0.04 %', '30 %', '–')
+    """
+    if share is None or isnan(share):
+        return "–"
+    value = abs(100 * share)
+    places = 0 if value >= 10 else 1 if value >= 1 else 2
+    return f"{'−' if share < 0 and round(value, places) else ''}{value:.{places}f} %"
+
+
 def _curves(seeds: Sequence[SeedResult], kind: str, instance: str) -> list[tuple[Curve, ...]]:
     by_seed = []
     for seed in seeds:
@@ -83,24 +101,38 @@ def _curves(seeds: Sequence[SeedResult], kind: str, instance: str) -> list[tuple
 
 
 def _learner_row(curves: Sequence[Curve]) -> Row:
-    row = {"name": curves[0].name, **_regret(curves), "seconds": _seconds(curves)}
+    rewards = [curve.reward for curve in curves if curve.reward is not None]
+    reward = float(np.mean(rewards)) if len(rewards) == len(curves) else None
+    row = {"name": curves[0].name, **_regret(curves), "reward_mean": reward, "seconds": _seconds(curves)}
     if curves[0].well_specified is None:
         return row
     return {**row, "well_specified_share": sum(bool(curve.well_specified) for curve in curves) / len(curves)}
 
 
-def _selector_row(curves: Sequence[Curve], denominator: float, eliminated_share: list[float]) -> Row:
+def _selector_row(curves: Sequence[Curve], best: Row | None, unit: float, eliminated_share: list[float]) -> Row:
     regret = _regret(curves)
-    error = regret["regret_se"]
     return {
         "name": curves[0].name,
         **regret,
-        "price_mean": regret["regret_mean"] / denominator,
-        "price_se": None if error is None else error / denominator,
+        **_cost(regret, best, unit),
         "plays_mean": np.mean([() if curve.plays is None else curve.plays[-1] for curve in curves], axis=0).tolist(),
         "eliminated_share": eliminated_share,
         "certificate_violations": sum(bool(curve.violated) for curve in curves),
         "seconds": _seconds(curves),
+    }
+
+
+def _cost(regret: Row, best: Row | None, unit: float) -> Row:
+    """What a selector loses beside the best learner alone; None where that is not defined."""
+    if best is None:
+        return dict.fromkeys(("ratio_mean", "ratio_se", "excess", "reward_lost"))
+    least, reward, error = best["regret_mean"], best["reward_mean"], regret["regret_se"]
+    more = regret["regret_mean"] - least
+    return {
+        "ratio_mean": regret["regret_mean"] / least if least > 0 else None,
+        "ratio_se": error / least if least > 0 and error is not None else None,
+        "excess": more / unit,
+        "reward_lost": more / reward if reward is not None and reward > 0 else None,
     }
 
 

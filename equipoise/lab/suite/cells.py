@@ -41,6 +41,7 @@ from equipoise.types import Config as Row
 LEARNERS, GREEDY = "learners", "greedy"
 TAPES, JOINT, ALONE, IN_PORTFOLIO = "tapes", "joint", "alone", "portfolio"  # ways to run
 MAX_INTERPRETED_ROUNDS = 5_000  # of runs that cannot be compiled
+ROW_FORMAT = 2  # the fields of a row
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,13 @@ def _basis(instance: str, rounds: int, label: str, shared: bool) -> str:
         modules |= {joint[way] for way in [run_mode_of(instance, rounds, label, shared)] if way in joint}
     modules |= {type(part).__module__ for part in parts}
     configs = [{"class": type(part).__name__, **part.config()} for part in parts]
-    about = {"version": __version__, "code": code_digest(modules), "rounds": rounds, "instance": instance}
+    about = {
+        "format": ROW_FORMAT,
+        "version": __version__,
+        "code": code_digest(modules),
+        "rounds": rounds,
+        "instance": instance,
+    }
     return digest({**about, "parts": configs, "run": [label, shared]})
 
 
@@ -147,8 +154,10 @@ def _perform_on_tapes(task: Task, seed: int, tape_folder: Path) -> Iterator[Row]
     recorded = tapes.recorded.copy()
     for label in task.labels:
         if label == LEARNERS:
-            regrets = [float(tapes.curve(i)[-1]) for i in range(len(setup.learners))]
-            yield {**_about(task, label, seed), "regrets": regrets, "seconds": sum(tapes.seconds)}
+            alone = range(len(setup.learners))
+            regrets, rewards = [float(tapes.curve(i)[-1]) for i in alone], [tapes.total_reward(i) for i in alone]
+            figures = {"regrets": regrets, "rewards": rewards, "seconds": sum(tapes.seconds)}
+            yield {**_about(task, label, seed), **figures}
         else:
             selector = CONTENDERS[label].selector_for(setup, task.rounds)
             yield _result(task, label, seed, *run_from_tapes(tapes, selector))
@@ -160,19 +169,22 @@ def _perform_solos(task: Task, label: str, seed: int) -> Row:
     """Every learner alone, or the greedy expert of every learner; each on a problem of its own, which may change."""
     instance, total = INSTANCES[task.instance], 0.0
     regrets: list[float | None] = []
+    rewards: list[float | None] = []
     for i in range(len(_first_seed(task.instance, task.rounds).learners)):
         setup = instance.set_up(seed, task.rounds)
         problem, learner, marks = setup.problem, setup.learners[i], instance.marks(task.rounds)
         if label == GREEDY and "greedy" not in provides(learner):
             regrets.append(None)
+            rewards.append(None)
             continue
         if setup.delays is not None:
             run, seconds = run_late(problem, LateLearner(learner), marks, seed, setup.delays)
         else:
             run, seconds = run_alone(problem, learner, marks, seed, lane=i, greedy=label == GREEDY)
         regrets.append(float(run.regret[-1]))
+        rewards.append(float(run.reward[-1]))
         total += seconds
-    return {**_about(task, label, seed), "regrets": regrets, "seconds": total}
+    return {**_about(task, label, seed), "regrets": regrets, "rewards": rewards, "seconds": total}
 
 
 def _run(task: Task, seed: int) -> Row:
@@ -206,6 +218,7 @@ def _result(task: Task, label: str, seed: int, run: Curves, seconds: float) -> R
     return {
         **_about(task, label, seed),
         "regret": float(run.regret[-1]),
+        "reward": float(run.reward[-1]),
         "regret_after_change": None if change is None else float(run.regret[-1]) - before,
         "certified": None if isnan(run.certified[-1]) or np.isinf(run.certified[-1]) else float(run.certified[-1]),
         "violated": violates(run),

@@ -1,4 +1,5 @@
-"""The suite as a picture: prices of selectors by instance, in colors on a logarithmic scale.
+"""The suite as a picture: regret of selectors over that of the best learner, by instance, in colors on a logarithmic
+scale.
 
 Rows are in the order of the leaderboard. The columns of its instances are grouped by half, with the geometric mean in
 front, all others by their group. Selectors with a proved regret bound are marked; a blank cell is an instance that the
@@ -17,7 +18,7 @@ from equipoise.lab.report.drawing import GRAY, INK, blank_figure
 from equipoise.lab.suite.contenders import CONTENDERS, REFERENCES
 from equipoise.lab.suite.instances import INSTANCES
 from equipoise.lab.suite.suite import Outcome
-from equipoise.lab.suite.tables import TITLES, Grid, places, price_grid
+from equipoise.lab.suite.tables import TITLES, Grid, places, ratio_grid
 from equipoise.types import Config
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ LEFT, RIGHT, HEAD, FOOT, BETWEEN = 2.05, 0.75, 1.7, 0.75, 0.3
 MIN_WIDTH = 9.5  # inches, so that no title is cut
 CHARACTERS = 15  # of the caption, in an inch
 GAP = 0.35  # cells between the mean and the instances, and between halves
-MIN_PRICE, MAX_PRICE = 0.1, 100.0  # of the darkest colors
+MIN_RATIO, MAX_RATIO = 0.1, 100.0  # of the darkest colors
 
 
 class Panel(NamedTuple):
@@ -62,11 +63,11 @@ class Panel(NamedTuple):
 def _panels(outcome: Outcome) -> Iterator[Panel]:
     notes = {"tuning": "tuning half", "report": "report half"}
     for table in outcome.scores:
-        grid = price_grid(outcome, table)
-        means = {place.label: place.price.value for place in places(outcome, table)}
+        grid = ratio_grid(outcome, table)
+        means = {place.label: place.ratio.value for place in places(outcome, table)}
         yield Panel(TITLES[table], grid, means, [notes[INSTANCES[name].half] for name in grid.names])
     for table in outcome.scores:
-        grid = price_grid(outcome, table, ranked=False)
+        grid = ratio_grid(outcome, table, ranked=False)
         if grid.names:
             title = f"Beyond the leaderboard. {TITLES[table]}"
             yield Panel(title, grid, {}, [INSTANCES[name].group for name in grid.names])
@@ -83,8 +84,9 @@ def suite_figure(outcome: Outcome) -> Figure:
         _draw(place("", LEFT, top, CELL_WIDTH * panel.n_cells, panel.height), panel)
         top += panel.height + BETWEEN
     caption = (
-        "Price of selection: mean regret of the selector, divided by that of the best learner alone, over "
-        f"{outcome.n_seeds} seeds. Lower is better: white is 1, blue cells are below, darker red cells are higher. The "
+        "Mean regret of the selector, divided by that of the best learner alone, over "
+        f"{outcome.n_seeds} seeds of simulated problems; {_lengths(outcome)}. "
+        "Lower is better: white is 1, blue cells are below, darker red cells are higher. The "
         "oracle knows the best learner; best-greedy is the best of the learners when they play without exploring. "
         "◆ a regret bound is proved. Blank where a selector is not compatible with an instance; its mean is then in "
         "parentheses, and its rank is by the instances it shares with the leader."
@@ -94,12 +96,21 @@ def suite_figure(outcome: Outcome) -> Figure:
     return figure
 
 
+def _lengths(outcome: Outcome) -> str:
+    """How many rounds the instances have, by group."""
+    lengths: dict[str, set[int]] = {}
+    for name in outcome.instances:
+        lengths.setdefault(INSTANCES[name].group, set()).add(outcome.rounds[name])
+    parts = (f"{group} {' or '.join(f'{n:,}' for n in sorted(own))}" for group, own in lengths.items())
+    return f"rounds: {', '.join(parts)}"
+
+
 def _draw(axes: Axes, panel: Panel) -> None:
     from matplotlib.patches import Rectangle
 
     for row, label in enumerate(panel.grid.labels):
-        prices = panel.grid.prices[row]
-        cells = list(zip(panel.lefts, prices, strict=True))
+        ratios = panel.grid.ratios[row]
+        cells = list(zip(panel.lefts, ratios, strict=True))
         if label in panel.means:
             cells.append((0.0, panel.means[label]))
         for left, value in cells:
@@ -108,7 +119,7 @@ def _draw(axes: Axes, panel: Panel) -> None:
             shade = _shade(value)
             axes.add_patch(Rectangle((left, row), 1.0, 1.0, facecolor=shade, edgecolor="white", linewidth=0.8))
             is_mean = bool(panel.means) and left == 0.0
-            shown = f"({_short(value)})" if is_mean and None in prices else _short(value)
+            shown = f"({_short(value)})" if is_mean and None in ratios else _short(value)
             dark = float(np.dot(shade[:3], (0.299, 0.587, 0.114))) < 0.5
             style: Config = {"color": "white" if dark else INK, "fontweight": "bold" if is_mean else "normal"}
             axes.text(left + 0.5, row + 0.5, shown, ha="center", va="center", fontsize=8, **style)
@@ -121,8 +132,8 @@ def _shade(value: float) -> tuple[float, float, float, float]:
     from matplotlib.colors import LogNorm
 
     if value < 1.0:
-        return colormaps["Blues"](0.5 * float(LogNorm(1.0, 1.0 / MIN_PRICE, clip=True)(1.0 / max(value, MIN_PRICE))))
-    return colormaps["Reds"](0.8 * float(LogNorm(1.0, MAX_PRICE, clip=True)(value)))
+        return colormaps["Blues"](0.5 * float(LogNorm(1.0, 1.0 / MIN_RATIO, clip=True)(1.0 / max(value, MIN_RATIO))))
+    return colormaps["Reds"](0.8 * float(LogNorm(1.0, MAX_RATIO, clip=True)(value)))
 
 
 def _frame(axes: Axes, panel: Panel) -> None:
@@ -141,7 +152,14 @@ def _frame(axes: Axes, panel: Panel) -> None:
     axes.spines[:].set_visible(False)
     # One unit is a cell.
     place = (-(LEFT - 0.12) / CELL_WIDTH, -1.55 / CELL_HEIGHT)
-    axes.text(*place, f"Price of selection. {panel.title}", fontsize=11.5, fontweight="bold", color=INK, va="top")
+    axes.text(
+        *place,
+        f"Regret over that of the best learner alone. {panel.title}",
+        fontsize=11.5,
+        fontweight="bold",
+        color=INK,
+        va="top",
+    )
     for part in dict.fromkeys(panel.parts):
         own = [left for left, other in zip(lefts, panel.parts, strict=True) if other == part]
         middle = (own[0] + own[-1] + 1) / 2

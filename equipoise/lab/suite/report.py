@@ -9,10 +9,11 @@ from pathlib import Path
 from equipoise import __version__
 from equipoise.lab.report import drawing, kit
 from equipoise.lab.report.kit import Block, Table, number
-from equipoise.lab.runs.summary import PRICE_FLOOR
+from equipoise.lab.runs.summary import small_percent
 from equipoise.lab.suite import tables
 from equipoise.lab.suite.contenders import CONTENDERS, DELTA, REFERENCES
 from equipoise.lab.suite.instances import INSTANCES
+from equipoise.lab.suite.leaderboard import Cost, Place, cost
 from equipoise.lab.suite.picture import suite_figure
 from equipoise.lab.suite.setups import HALVES
 from equipoise.lab.suite.suite import TUNING_SEEDS, Outcome
@@ -21,7 +22,7 @@ from equipoise.theory.first_rounds import N_LEARNERS
 from equipoise.types import Config
 
 JSON, REPORT, PICTURE, DRAWING, PAGE = "suite.json", "report.html", "suite.png", "suite.svg", "suite.md"
-FORMAT = 1
+FORMAT = 2
 TITLE = "The suite: which selector to use"
 WHY = (
     "[Choose a selector](guide/choose-a-selector.md#where-another-selector-is-better) says why another selector is "
@@ -80,15 +81,9 @@ def _learner_figures(outcome: Outcome, name: str) -> list[Config]:
 
 def _table_figures(outcome: Outcome, name: str) -> Config:
     scores = outcome.scores[name]
-    grids = [tables.price_grid(outcome, name, ranked=ranked) for ranked in (True, False)]
-    prices: dict[str, dict[str, float]] = {}
-    for grid in grids:
-        for label, row in zip(grid.labels, grid.prices, strict=True):
-            known = {column: value for column, value in zip(grid.names, row, strict=True) if value is not None}
-            prices.setdefault(label, {}).update(known)
+    costs = {label: {column: cost(scores, label, column) for column in own} for label, own in scores.selectors.items()}
     return {
-        "prices": prices,
-        "floors": dict(scores.floors),
+        "costs": {label: {column: _cost_figures(one) for column, one in own.items()} for label, own in costs.items()},
         "regrets": {
             label: {column: regrets.tolist() for column, regrets in own.items()}
             for label, own in scores.selectors.items()
@@ -101,44 +96,65 @@ def _table_figures(outcome: Outcome, name: str) -> Config:
         "leaderboard": [asdict(place) for place in tables.places(outcome, name)],
         **{half: [asdict(place) for place in tables.half_places(outcome, name, half)] for half in HALVES},
         "violations": {
-            label: sum(r["violated"] for r in outcome.rows_of(name, label, prices[label])) for label in prices
+            label: sum(r["violated"] for r in outcome.rows_of(name, label, costs[label])) for label in costs
         },
-        "lower_rivals": [{**case._asdict(), "ratio": case.ratio} for case in tables.lower_rivals(outcome, name)],
+        "lower_rivals": [{**case._asdict(), "factor": case.factor} for case in tables.lower_rivals(outcome, name)],
     }
 
 
+def _cost_figures(one: Cost) -> Config:
+    derived = {"ratio": one.ratio, "strict": one.strict, "excess": one.excess, "reward_lost": one.reward_lost}
+    return {"best": one.best, "regret": one.regret, **derived}
+
+
 def describe_table(outcome: Outcome, name: str) -> str:
-    """The outcome of a table in a sentence or two."""
-    n_all = len(tables.ranked_scores(outcome, name).learners)
+    """The outcome of a table in a few sentences."""
+    n_all, problems = len(tables.ranked_scores(outcome, name).learners), tables.kind_of_problems(outcome, name)
     compatible = [place for place in tables.places(outcome, name) if place.n_instances == n_all]
     ranked = [place for place in compatible if place.label not in REFERENCES]
     if not ranked:
-        return "No selector is compatible with all instances."
-    first = ranked[0]
-    figures = f"{number(first.price.value)} ({tables.span(first.price)})"
-    text = f"Lowest price of the selectors compatible with all {n_all} instances: {first.label}, {figures}"
+        return f"No selector is compatible with all of the {problems}."
+    text = f"{problems}, means of {outcome.n_seeds} seeds. Of the selectors compatible with all of them, "
+    text += f"{_headline(ranked[0])}."
     strictest = min(ranked, key=lambda place: place.strict)
-    text += f"; lowest strict price: {strictest.label}, {number(strictest.strict)}"
+    text += f" Lowest strict ratio: {strictest.label}, {number(strictest.strict)}."
     proved = [place for place in ranked if CONTENDERS[place.label].proof]
-    if not CONTENDERS[first.label].proof and proved:
-        best = proved[0]
-        text += f"; lowest with a proved bound: {best.label}, {number(best.price.value)}"
-    worst = min(ranked, key=lambda place: place.worst_seed_price)
-    return f"{text}. Lowest price in its worst seed: {worst.label}, {number(worst.worst_seed_price)}."
+    if not CONTENDERS[ranked[0].label].proof and proved:
+        text += f" Lowest ratio with a proved bound: {proved[0].label}, {number(proved[0].ratio.value)}."
+    worst = min(ranked, key=lambda place: place.worst_seed.value)
+    return (
+        f"{text} Lowest ratio in its worst seed: {worst.label}, {number(worst.worst_seed.value)} "
+        f"({worst.worst_seed.instance})."
+    )
+
+
+def _headline(place: Place) -> str:
+    """What a selector loses, with everything that the number needs."""
+    gains = place.reward_lost < 0
+    return (
+        f"{place.label} has the lowest regret: {number(place.ratio.value)} times that of the best learner alone "
+        f"(geometric mean; 95 %: {tables.span(place.ratio)}), at most {number(place.worst_excess.value)} w √T more "
+        f"({place.worst_excess.instance}). It {'gains' if gains else 'loses'} "
+        f"{small_percent(abs(place.reward_lost))} of the best learner's reward on average"
+        f"{' and loses' if gains else ','} "
+        f"{small_percent(place.worst_reward_lost.value)} at most ({place.worst_reward_lost.instance})"
+    )
 
 
 def explanations(outcome: Outcome) -> list[str]:
     return [
-        f"Price is the mean regret of a selector over that of the best learner alone on the same instance, the latter "
-        f"taken as at least {PRICE_FLOOR:g} w √T (w the width of the reward range, T the rounds), since no selector "
-        "avoids regret of order √T. A price below 1 means that the selector lost less than the best single learner. "
-        "The strict price counts prices below 1 as 1, instance by instance. The leaderboard has geometric means over "
-        'the instances of the group "bandits". Intervals are of 95 %, by '
-        f"drawing the {outcome.n_seeds} seeds with replacement; the ratio to the leader is paired by seed, on the "
-        "instances that both are compatible with. Worst instance is the highest price, worst seed the highest price in "
-        "a single seed. Violations are runs in which a certificate was below the true regret at a recorded round, of "
-        "the runs of selectors that give one; certificates with candidate bounds assume that one of them holds, and "
-        "the scaled ones are not proven. Seconds are single-thread time of all runs, compilation excluded.",
+        "Best alone is the mean regret of the best learner alone on the instance, ratio the mean regret of the "
+        "selector over it. A ratio below 1 means that the selector lost less than the best single learner. The strict "
+        "ratio counts ratios below 1 as 1, instance by instance. Excess is the difference of both regrets over w √T (w "
+        "the width of the reward range, T the rounds), as no selector avoids regret of order √T. A large ratio with a "
+        "small excess says that the best learner loses next to nothing. Reward lost is the same difference in percent "
+        "of what the best learner earns, a dash where that is not positive. The leaderboard has geometric means of "
+        'ratios, and means of regrets and of reward lost, over the instances of the group "bandits". Intervals are of '
+        f"95 %, by drawing the {outcome.n_seeds} seeds with replacement; the ratio to the leader is paired by seed, on "
+        "the instances that both are compatible with. Worst instance is the highest ratio, worst seed the highest "
+        "ratio in a single seed. Violations are runs in which a certificate was below the true regret at a recorded "
+        "round, of the runs of selectors that give one; certificates with candidate bounds assume that one of them "
+        "holds, and the scaled ones are not proven.",
         f"All selectors have failure probability δ = {DELTA:g} where they take one and are given the range of the "
         "rewards, the noise where it is not bounded, and whether contexts change. Constants are the published ones, "
         "the same on all instances. Proved: of what a regret bound is proved for the method as it runs here, with "
@@ -161,7 +177,7 @@ def _blocks(outcome: Outcome, svg: str) -> Iterator[Block | Table]:
     """The report, which is also a page of the documentation."""
     yield kit.heading(TITLE, 1)
     yield kit.listing(command(outcome))
-    yield kit.picture(svg, "Prices of selection by selector and instance", PICTURE)
+    yield kit.picture(svg, "Regret of every selector over that of the best learner alone, by instance", PICTURE)
     for name in outcome.scores:
         yield kit.heading(tables.TITLES[name])
         yield kit.paragraph(describe_table(outcome, name))
@@ -187,11 +203,11 @@ def _lower_lines(outcome: Outcome, table: str) -> Iterator[str]:
     cases = tables.lower_rivals(outcome, table)
     for case in cases:
         yield (
-            f"{case.instance}: {case.rival} {number(case.rival_price)} against {case.recommended} "
-            f"{number(case.price)}, {number(case.ratio)} times lower."
+            f"{case.instance}: {case.rival} {number(case.rival_strict)} against {case.recommended} "
+            f"{number(case.strict)}, {number(case.factor)} times lower."
         )
     if not cases:
-        yield f"On no instance is another selector's strict price more than {tables.FACTOR:g} times lower."
+        yield f"On no instance is another selector's strict ratio more than {tables.FACTOR:g} times lower."
 
 
 def command(outcome: Outcome) -> str:

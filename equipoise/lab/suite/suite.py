@@ -20,7 +20,7 @@ import numpy as np
 from equipoise.errors import EquipoiseError, UnknownName
 from equipoise.lab.executor import Jobs, Report, checked_jobs, run_tasks, silent
 from equipoise.lab.experiment import chosen_labels, reward_width
-from equipoise.lab.runs.summary import price_floor
+from equipoise.lab.runs.summary import regret_unit
 from equipoise.lab.suite.cells import GREEDY, LEARNERS, has_greedy, key_of, perform, plan, run_mode_of
 from equipoise.lab.suite.contenders import CONTENDERS
 from equipoise.lab.suite.instances import INSTANCES
@@ -173,7 +173,9 @@ def _gather(names: Sequence[str], rounds: Mapping[str, int], seeds: range, log: 
         keys = [key_of(name, rounds[name], label, shared, seed) for seed in seeds]
         return [log.rows[key] for key in keys if key in log.rows]
 
-    alone = {name: np.array([row["regrets"] for row in rows_of(name, LEARNERS, False)]) for name in names}
+    solos = {name: rows_of(name, LEARNERS, False) for name in names}
+    alone = {name: np.array([row["regrets"] for row in rows]) for name, rows in solos.items()}
+    earned = {name: np.array([row["rewards"] for row in rows]) for name, rows in solos.items()}
     greedy = {
         name: np.array([row["regrets"] for row in rows_of(name, GREEDY, False)], float)
         for name in names
@@ -195,8 +197,9 @@ def _gather(names: Sequence[str], rounds: Mapping[str, int], seeds: range, log: 
                     name: np.array([row["regret"] for row in rows], float) for name, rows in found.items()
                 }
                 gathered[table] |= {(label, name): rows for name, rows in found.items()}
-        floors = {name: price_floor(rounds[name], reward_width(setups[name].problem)) for name in within}
+        units = {name: regret_unit(rounds[name], reward_width(setups[name].problem)) for name in within}
         if within:
-            scores[table] = with_references(Scores({name: alone[name] for name in within}, selectors, floors), greedy)
+            learners_alone = {name: alone[name] for name in within}, {name: earned[name] for name in within}
+            scores[table] = with_references(Scores(*learners_alone, selectors, units), greedy)
     learners = {name: tuple(learner.name for learner in setups[name].learners) for name in names}
     return Outcome(tuple(names), rounds, seeds, learners, greedy, scores, gathered)

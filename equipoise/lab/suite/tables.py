@@ -2,36 +2,51 @@
 
 from __future__ import annotations
 
-from math import inf
+from collections.abc import Callable
+from math import inf, isinf
 from typing import NamedTuple
 
 import numpy as np
 
 from equipoise.lab.report.kit import MISSING, Table, number
+from equipoise.lab.runs.summary import small_percent
 from equipoise.lab.suite.contenders import CONTENDERS, REFERENCES
 from equipoise.lab.suite.instances import INSTANCES
-from equipoise.lab.suite.leaderboard import Interval, Place, Scores, leaderboard, price, restricted, worst_seed_price
+from equipoise.lab.suite.leaderboard import (
+    Cost,
+    Interval,
+    Place,
+    Scores,
+    Worst,
+    cost,
+    leaderboard,
+    restricted,
+    worst_seed_ratio,
+)
 from equipoise.lab.suite.setups import BANDITS, GROUPS, HALVES
 from equipoise.lab.suite.suite import Outcome
 
 TITLES = {"alone": "Every learner learns from its own plays", "shared": "Learners learn from all rounds where they can"}
 # `Portfolio` takes the first that is compatible with the learners.
 RECOMMENDED = ("counterfactual-balancing", "realized-balancing")
-FACTOR = 1.25  # by which another selector's strict price must be lower to be listed
+FACTOR = 1.25  # by which another selector's strict ratio must be lower to be listed
 
 LEADERS = (
     "selector",
-    "proved",
-    "below trivial from T",
-    "price",
+    "best alone",
+    "regret",
+    "ratio",
     "95 %",
     "strict",
-    "to leader",
-    "95 %",
+    "largest excess",
+    "reward lost",
+    "most lost",
     "worst instance",
     "worst seed",
+    "to leader",
+    "proved",
+    "below trivial from T",
     "violations",
-    "seconds",
 )
 
 
@@ -40,6 +55,16 @@ def ranked_scores(outcome: Outcome, table: str) -> Scores:
     scores = outcome.scores[table]
     bandits = [name for name in scores.learners if INSTANCES[name].group == BANDITS]
     return restricted(scores, bandits) if bandits else scores
+
+
+def kind_of_problems(outcome: Outcome, table: str) -> str:
+    """What the leaderboard is over, in words."""
+    names = list(ranked_scores(outcome, table).learners)
+    group = {INSTANCES[name].group for name in names}
+    kind = "bandit" if group == {BANDITS} else "decision"
+    rounds = sorted({outcome.rounds[name] for name in names})
+    lengths = f"{rounds[0]:,}" + (f" to {rounds[-1]:,}" if len(rounds) > 1 else "")
+    return f"{len(names)} simulated {kind} problem{'s' if len(names) > 1 else ''} of {lengths} rounds"
 
 
 def places(outcome: Outcome, table: str) -> list[Place]:
@@ -58,7 +83,7 @@ def leaders(outcome: Outcome, table: str) -> Table:
     """The leaderboard with all its columns."""
     n_all = len(ranked_scores(outcome, table).learners)
     rows = [_leader(outcome, table, place, n_all) for place in places(outcome, table)]
-    return Table(LEADERS, rows, left=(0, 1, 8, 9))
+    return Table(LEADERS, rows, left=(0, 6, 8, 9, 10, 12))
 
 
 def _leader(outcome: Outcome, table: str, place: Place, n_all: int) -> list[str]:
@@ -67,26 +92,34 @@ def _leader(outcome: Outcome, table: str, place: Place, n_all: int) -> list[str]
     name = place.label if place.n_instances == n_all else f"{place.label} ({place.n_instances} of {n_all})"
     return [
         name,
-        proof_mark(place.label),
-        informative_from(place.label),
-        number(place.price.value),
-        span(place.price),
-        number(place.strict),
+        number(place.best),
+        number(place.regret),
         number(place.ratio.value),
         span(place.ratio),
-        f"{number(place.worst_price)} {place.worst_instance}",
-        f"{number(place.worst_seed_price)} {place.worst_seed_instance}",
+        number(place.strict),
+        where(place.worst_excess),
+        small_percent(place.reward_lost),
+        where(place.worst_reward_lost, small_percent),
+        where(place.worst_ratio),
+        where(place.worst_seed),
+        number(place.to_leader.value),
+        proof_mark(place.label),
+        informative_from(place.label),
         f"{sum(row['violated'] for row in certified)} of {len(certified)}" if certified else "",
-        f"{sum(row['seconds'] for row in rows):.1f}" if rows else "",
     ]
 
 
+def where(worst: Worst, shown: Callable[[float], str] = number) -> str:
+    """A value and the instance that it is from."""
+    return f"{shown(worst.value)} {worst.instance}"
+
+
 def halves(outcome: Outcome, table: str) -> Table:
-    """Prices where selectors may have been tuned, and where they were not."""
+    """Ratios where selectors may have been tuned, and where they were not."""
     found = {half: {place.label: place for place in half_places(outcome, table, half)} for half in HALVES}
     head = ["selector", "proved"]
     for half in HALVES:
-        head += [f"{half} price", "95 %", "to leader", "95 %"]
+        head += [f"{half} ratio", "95 %", "to leader", "95 %"]
     rows = []
     for label in [place.label for place in places(outcome, table)]:
         cells = [label, proof_mark(label)]
@@ -98,19 +131,19 @@ def halves(outcome: Outcome, table: str) -> Table:
 
 
 def _figures(place: Place) -> list[str]:
-    return [number(place.price.value), span(place.price), number(place.ratio.value), span(place.ratio)]
+    return [number(place.ratio.value), span(place.ratio), number(place.to_leader.value), span(place.to_leader)]
 
 
 class Grid(NamedTuple):
-    """Prices of selectors, by place, on instances; None where a selector is not compatible with an instance."""
+    """Ratios of selectors, by place, on instances; None where a selector is not compatible with an instance."""
 
     labels: list[str]
     names: list[str]
-    prices: list[list[float | None]]
+    ratios: list[list[float | None]]
 
 
-def price_grid(outcome: Outcome, table: str, *, ranked: bool = True) -> Grid:
-    """Prices on the instances of the leaderboard, by half, or on the others, by group."""
+def ratio_grid(outcome: Outcome, table: str, *, ranked: bool = True) -> Grid:
+    """Ratios on the instances of the leaderboard, by half, or on the others, by group."""
     scores, within = outcome.scores[table], ranked_scores(outcome, table).learners
     names = [name for name in scores.learners if (name in within) == ranked]
     if ranked:
@@ -120,18 +153,17 @@ def price_grid(outcome: Outcome, table: str, *, ranked: bool = True) -> Grid:
     order = [place.label for place in places(outcome, table)]
     order += [label for label in scores.selectors if label not in order]
     labels = [label for label in order if any(name in scores.selectors[label] for name in names)]
-    return Grid(labels, names, [[_price(scores, label, name) for name in names] for label in labels])
+    return Grid(labels, names, [[_ratio(scores, label, name) for name in names] for label in labels])
 
 
-def _price(scores: Scores, label: str, name: str) -> float | None:
-    own = scores.selectors[label]
-    return price(own[name], scores.learners[name], scores.floors[name]) if name in own else None
+def _ratio(scores: Scores, label: str, name: str) -> float | None:
+    return cost(scores, label, name).ratio if name in scores.selectors[label] else None
 
 
-def _prices(scores: Scores, name: str) -> dict[str, float]:
-    """The prices of all compatible selectors on an instance, without the references."""
-    labels = [label for label in scores.selectors if label not in REFERENCES]
-    return {label: value for label in labels if (value := _price(scores, label, name)) is not None}
+def _costs(scores: Scores, name: str) -> dict[str, Cost]:
+    """What all compatible selectors lose on an instance, without the references."""
+    labels = [label for label, own in scores.selectors.items() if label not in REFERENCES and name in own]
+    return {label: cost(scores, label, name) for label in labels}
 
 
 def drifts(outcome: Outcome, table: str) -> Table | None:
@@ -147,53 +179,69 @@ def drifts(outcome: Outcome, table: str) -> Table | None:
     return Table(("selector", *names), rows) if rows else None
 
 
+BY_INSTANCE = (
+    "instance",
+    "rounds",
+    "selector",
+    "best alone",
+    "regret",
+    "ratio",
+    "excess",
+    "reward lost",
+    "worst seed",
+)
+
+
 def by_instance(outcome: Outcome, table: str) -> Table:
-    """Price and worst seed of the recommended selectors, and the lowest price of any, on every instance."""
-    scores = outcome.scores[table]
-    shown = [label for label in RECOMMENDED if label in scores.selectors]
-    head = ["instance"]
-    for label in shown:
-        head += [label, "strict", "worst seed"]
-    rows = []
+    """What the recommended selectors lose on every instance, and the selector that loses least."""
+    scores, rows = outcome.scores[table], []
     for name in scores.learners:
-        cells = [name]
-        for label in shown:
-            value = _price(scores, label, name)
-            worst = number(worst_seed_price(scores, label, name)) if value is not None else ""
-            cells += [MISSING] * 3 if value is None else [number(value), number(max(1.0, value)), worst]
-        prices = _prices(scores, name)
-        lowest = min(prices, key=lambda label: prices[label], default=None)
-        rows.append([*cells, MISSING if lowest is None else f"{number(prices[lowest])} {lowest}"])
-    return Table([*head, "lowest price"], rows, left=(0, len(head)))
+        costs = _costs(scores, name)
+        lowest = min(costs, key=lambda label: costs[label].regret, default=None)
+        shown = [label for label in RECOMMENDED if label in costs]
+        for label in [*shown, *([lowest] if lowest is not None and lowest not in shown else [])]:
+            rows.append([name, f"{outcome.rounds[name]:,}", label, *_lost(scores, label, name)])
+    return Table(BY_INSTANCE, rows, left=(0, 2))
+
+
+def _lost(scores: Scores, label: str, name: str) -> list[str]:
+    own = cost(scores, label, name)
+    ratios = [factor(own.ratio), number(own.excess).replace("-", "−"), small_percent(own.reward_lost)]
+    return [number(own.best), number(own.regret), *ratios, factor(worst_seed_ratio(scores, label, name))]
+
+
+def factor(ratio: float) -> str:
+    """A ratio; a dash where the best learner has lost nothing."""
+    return MISSING if isinf(ratio) else number(ratio)
 
 
 class Lower(NamedTuple):
-    """An instance on which another selector has a lower strict price than the recommended one."""
+    """An instance on which another selector has a lower strict ratio than the recommended one."""
 
     instance: str
     recommended: str
-    price: float
+    strict: float
     rival: str
-    rival_price: float
+    rival_strict: float
 
     @property
-    def ratio(self) -> float:
-        return self.price / self.rival_price
+    def factor(self) -> float:
+        return self.strict / self.rival_strict
 
 
-def lower_rivals(outcome: Outcome, table: str, factor: float = FACTOR) -> list[Lower]:
-    """The instances on which the best other selector is more than `factor` times lower, the largest ratio first."""
+def lower_rivals(outcome: Outcome, table: str, least: float = FACTOR) -> list[Lower]:
+    """The instances on which the best other selector is more than `least` times lower, the largest factor first."""
     scores, found = outcome.scores[table], []
     for name in scores.learners:
-        prices = {label: max(1.0, value) for label, value in _prices(scores, name).items()}
-        subject = next((label for label in RECOMMENDED if label in prices), None)
-        if subject is None:
+        costs = _costs(scores, name)
+        subject = next((label for label in RECOMMENDED if label in costs), None)
+        if subject is None or isinf(costs[subject].strict):
             continue
-        rival = min(prices, key=lambda label: prices[label])
-        case = Lower(name, subject, prices[subject], rival, prices[rival])
-        if case.ratio > factor:
+        rival = min(costs, key=lambda label: costs[label].strict)
+        case = Lower(name, subject, costs[subject].strict, rival, costs[rival].strict)
+        if case.factor > least:
             found.append(case)
-    return sorted(found, key=lambda case: -case.ratio)
+    return sorted(found, key=lambda case: -case.factor)
 
 
 def instances(outcome: Outcome) -> Table:
