@@ -528,6 +528,10 @@ class Tickets:
         self.time, self.timed = max(self.time, check_time(at)), True
         return self.time
 
+    def now(self) -> float:
+        """Return the time of the last call or, if calls have no times, of the clock."""
+        return self.time if self.timed else self.clock.now()
+
     def is_overdue(self, ticket: Ticket) -> bool:
         return self.is_past_deadline(ticket.round, ticket.time)
 

@@ -201,6 +201,7 @@ def test_lists_health_metrics_and_page(service: TestClient) -> None:
     assert service.get("/healthz").json() == service.get("/readyz").json() == {"status": "ok"}
     text = service.get("/metrics").text
     assert 'equipoise_decisions_total{portfolio="arms"} 1.0' in text
+    assert 'equipoise_folded_differently{portfolio="arms"} 0.0' in text
     assert 'equipoise_requests_total{operation="decide",status="200"} 1.0' in text
     assert 'equipoise_active{learner="greedy",portfolio="arms"} 1.0' in text
     assert 'equipoise_learner_state{learner="greedy",portfolio="arms",state="active"} 1.0' in text
