@@ -278,13 +278,9 @@ def test_a_pool_in_which_one_learner_cannot_share_is_served_and_reopened(tmp_pat
     for start in range(2):
         with client(MIXED, data=tmp_path / "data") as service:
             status = service.get("/v1/portfolios/mixed").json()
-<<<<<<< HEAD
-            assert status["description"].endswith(" 2 of 3 learners learn from rounds of others.")
-=======
             assert status["description"].endswith(
                 "CounterfactualBalancing: 2 of 3 learners learn from rounds of others."
             )
->>>>>>> main
             for t in range(12):
                 available = ["small"] if t == 5 else None
                 decision = decide(service, "mixed", context=context, available=available, id=f"{start}-{t}")
