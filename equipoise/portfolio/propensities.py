@@ -83,11 +83,11 @@ class Propensities:
             elif greedy and acting == i:
                 picks = float(np.array_equal(action, answers.proposals[i].greedy))
             else:
-                picks = self._of_learner(acting, action, context, offers, answers.proposals[acting])
+                picks = self.of_learner(acting, action, context, offers, answers.proposals[acting])
             total += chance * picks
         return 1.0 if total > 1.0 else total  # rounding may leave more; nan stays
 
-    def _of_learner(self, i: int, action: Action, context: Context, offers: Offers | None, proposal: Proposal) -> float:
+    def of_learner(self, i: int, action: Action, context: Context, offers: Offers | None, proposal: Proposal) -> float:
         """Return the probability with which learner i picks the action; nan, and note why, if it cannot tell."""
         member = self._members[i]
         learner = member.adapted
@@ -109,8 +109,8 @@ class Propensities:
         return float(probabilities[action]) if action < len(probabilities) else 0.0
 
     def note(self, i: int, probability: float) -> float:
-        """Return the probability with which learner i picked its action, and note if it is unknown."""
-        if isnan(probability):
+        """Return the probability with which learner i picked its action, and note if it has none."""
+        if isnan(probability) and "pmf" not in self._members[i].adapted.provides:
             self.unknown[self._members[i].name] = NO_PMF
         return probability
 

@@ -287,8 +287,8 @@ class Rounds:
         if randomized:
             seek(self._stream, SELECTOR, round_)
         # A selector with experts keeps the probabilities of every draw; others can tell those of the next one only.
-        wanted = wanted and randomized and self._given_proposals is None
-        odds = self.propensities.odds(None, available) if wanted and self._can.odds is None else None
+        marginal = wanted and randomized and self._given_proposals is None
+        odds = self.propensities.odds(None, available) if marginal and self._can.odds is None else None
         choice = self._choose(available)
         answers = self._answers(context, round_, allowed, available, choice)
         try:
@@ -296,9 +296,13 @@ class Rounds:
             if choice is not None:
                 action = play.proposal.action
                 observe(self._selection, choice, play.proposals, play.substitutes, action, self.settings)
-                if wanted and self._can.odds is not None:
+                if marginal and self._can.odds is not None:
                     odds = self.propensities.odds(choice, available)
             ticket = self._ticket_of(context, round_, play, odds)
+            if wanted and play.learner is not None and isnan(ticket.action_probability):
+                ticket.action_probability = self.propensities.of_learner(
+                    play.learner, ticket.action, context, self.offers, play.proposal
+                )
             ticket.propensity = self._propensity_of(ticket, play, odds, answers)
             note_given_proposals(ticket, self._selection)
         except BaseException:
@@ -397,7 +401,7 @@ class Rounds:
         if choice is None or play.learner is None:
             return 1.0  # whichever learner is drawn, none can act
         if not self._selection.traits.randomized:
-            return self.propensities.note(play.learner, play.proposal.probability)  # no other one could be drawn
+            return self.propensities.note(play.learner, ticket.action_probability)  # no other one could be drawn
         if self._given_proposals is not None:
             return self._given_proposals(choice)
         return nan if odds is None else self._marginal(ticket.action, ticket.context, odds, answers)

@@ -91,7 +91,8 @@ class Decision(NamedTuple):
         Probability with which `drawn` was drawn, before the context was seen; if that is None, the probability of a
         round that is drawn for no learner.
     action_probability
-        Probability with which the acting learner then picked this action; nan if it cannot tell.
+        Probability with which the acting learner then picked this action; nan if it cannot tell, or could tell by its
+        `pmf` alone and the propensity was not asked for.
     propensity
         Probability of the action given the context, over everything that might have been drawn; nan if unknown.
         `Portfolio.health()` says why it is unknown.

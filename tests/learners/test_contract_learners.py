@@ -11,7 +11,7 @@ import pytest
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.lab.rivals import RIVAL_LEARNERS
 from equipoise.learner import Proposal
-from equipoise.learners import LEARNERS, UCB, Ball, LinearThompson
+from equipoise.learners import LEARNERS, UCB, Ball
 from equipoise.settings import configurable, setting
 from equipoise.testing import check_learner
 from equipoise.testing.checks import first_difference
@@ -29,7 +29,7 @@ OF_LEARNERS_OF_PROBABILITIES = "probabilities_are_learned_or_refused"
 def test_learner_keeps_the_contract(cls: type[Any], settings: dict[str, Any], contexts: ContextSource) -> None:
     proved = check_learner(lambda: cls(**settings), contexts)
     left_out = {check.__name__ for check in CHECKS} - {name.replace(" ", "_") for name in proved}
-    no_pmf = {PMF} if cls is LinearThompson or isinstance(contexts(np.random.default_rng(0)), Ball) else set()
+    no_pmf = {PMF} if isinstance(contexts(np.random.default_rng(0)), Ball) else set()
     assert left_out == {OF_LEARNERS_OF_PROBABILITIES} | no_pmf | (set() if contexts is random_actions else FOR_MATRICES)
 
 

@@ -330,7 +330,7 @@ def test_lemma_1_holds_for_the_others_next_to_a_silent_learner() -> None:
 
 
 def test_learners_that_need_probabilities_share_next_to_learners_that_have_none() -> None:
-    """A plain class, and Thompson sampling, make the propensity unknown; given all proposals it is known."""
+    """A plain class makes the propensity unknown; given all proposals it is known."""
     learners: list[Any] = [NeedsProbability(4), LinearThompson(4), Plain()]
     for explore in (0.0, 0.3):
         portfolio = Portfolio([*learners, Plain()], seed=3, explore=explore)

@@ -20,7 +20,7 @@ from equipoise.config import parse, read
 from equipoise.errors import NoLearnerAvailable
 from equipoise.features import Offers
 from equipoise.journal import SQLiteJournal, rebuild
-from equipoise.learners import OFUL, Constant, EpsilonGreedy
+from equipoise.learners import OFUL, Constant, EpsilonGreedy, LinearThompson
 from equipoise.logs import open_log
 from equipoise.portfolio import rounds as deciding
 from equipoise.portfolio.events import Event
@@ -31,6 +31,7 @@ from equipoise.selectors import (
     Corral,
     CounterfactualBalancing,
     EpochBalancing,
+    GreedyMean,
     RealizedBalancing,
     Uniform,
 )
@@ -70,6 +71,8 @@ def test_crediting_the_substitute_would_be_caught(selector: str) -> None:
     [
         ("SquareCB", "CounterfactualBalancing"),
         ("SquareCB", "EXP3"),
+        ("LinearThompson", "CounterfactualBalancing"),
+        ("LinearThompson", "GreedyMean"),
         ("EpsilonGreedy", "Corral"),
         ("EpsilonGreedy", "D3RB"),
     ],
@@ -86,9 +89,40 @@ def test_the_probability_given_the_proposals_is_not_the_propensity() -> None:
 
 
 def test_a_randomized_learner_without_pmf_makes_propensities_unknown_and_health_says_so() -> None:
-    found = weights("LinearThompson", "EXP3", 3, 40)
-    assert found.unknown == 1.0
-    assert found.reasons[0].endswith(": it draws actions at random and has no pmf")
+    class Rolls:
+        randomized, name = True, "Rolls"
+
+        def decide(self, context: Any, rng: Any) -> int:
+            return int(rng.integers(2))
+
+        def learn(self, context: Any, action: int, reward: float) -> None: ...
+
+    for selector in (EXP3(2), GreedyMean(2)):
+        portfolio = Portfolio([Rolls(), Rolls()], selector)
+        decisions = [portfolio.decide(np.zeros((2, 1)), propensity=True) for _ in range(5)]
+        assert all(isnan(decision.propensity) and isnan(decision.action_probability) for decision in decisions)
+        assert portfolio.health()["unknown_propensities"][0] == "Rolls: it draws actions at random and has no pmf"
+
+
+@pytest.mark.parametrize("selector", [Uniform, GreedyMean])
+def test_a_proposal_that_does_not_state_its_probability_has_the_one_of_the_pmf(selector: Any) -> None:
+    """If the propensity is asked for; else nothing is computed, and nothing is called unknown."""
+    learners = [LinearThompson(3, scale=0.3, name="one"), LinearThompson(3, scale=0.6, name="other")]
+    portfolio, rng = Portfolio(learners, selector(2)), np.random.default_rng(5)
+    for t in range(40):
+        offers = Offers(rng.random((4, 3)) / 2, mask=[True, t % 2 == 0, True, True])
+        decision = portfolio.decide(offers, propensity=t % 4 != 0)
+        each = [learner.pmf(offers)[decision.action] for learner in learners]
+        if t % 4 == 0:
+            assert isnan(decision.action_probability) and isnan(decision.propensity)
+        else:
+            assert decision.learner is not None
+            own = each[decision.learner]
+            assert decision.action_probability == own > 0.0
+            chance = np.mean(each) if selector is Uniform else own
+            assert decision.propensity == pytest.approx(chance)
+        assert portfolio.health()["unknown_propensities"] == []
+        portfolio.learn(decision, float(rng.random()))
 
 
 class Drawing:

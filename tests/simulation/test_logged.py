@@ -42,9 +42,11 @@ def plain(learner, batch: Batch, lane: int, seed: int) -> tuple[list[int], list[
         proposal = learner.decide(context, generator_at(seed, LEARNERS + lane, n))
         action, logged_action = proposal.action, batch.actions[n]
         proposed.append(action)
-        if isinstance(learner, EpsilonGreedy):  # knows its probabilities; the others count as certain
+        if isinstance(learner, EpsilonGreedy):  # knows its probabilities
             exploits = (1 - learner.epsilon) * (proposal.greedy == logged_action)
             probabilities.append(exploits + learner.epsilon / len(context))
+        elif isinstance(learner, LinearThompson):
+            probabilities.append(learner.pmf(context)[logged_action])
         else:
             probabilities.append(float(action == logged_action))
         update = batch.updates[n]
@@ -89,7 +91,7 @@ def test_batches_are_the_plain_loop(kind: str, compiled: bool, monkeypatch: pyte
         np.testing.assert_allclose(stated, probabilities, rtol=1e-12, atol=0)
         for name, array in reference.state().items():
             np.testing.assert_allclose(learner.state()[name], array, rtol=1e-9, atol=1e-9)
-    assert loop_of_kernels.call_count == (0 if kind == "arms" else 2)  # both parts, unless kernels cannot tell
+    assert loop_of_kernels.call_count == (2 if kind == "deterministic" else 0)  # both parts, unless kernels cannot tell
 
 
 def test_probabilities_come_from_the_learner_if_it_knows_them() -> None:

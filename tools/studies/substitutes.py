@@ -12,8 +12,8 @@ that drops the patients who did not take their drug.
 
 Weights: mean of pi(a) / propensity over rounds, for pi uniform over the offers; it must be 1 within 4 standard errors
 for every selector that runs in a portfolio, with an exploration floor, masks, a learner that joins late, and failures
-that depend on the context. The control takes q, the probability given the proposals that were drawn. `LinearThompson`
-has no `pmf`: where it can be drawn, the propensity must be unknown, and `health()` must say why.
+that depend on the context. No propensity may be unknown. The control takes q, the probability given the proposals that
+were drawn.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def _selectors() -> dict[str, Callable[[list[Any]], Any]]:
         "EXP3": lambda _: EXP3(2),
         "Uniform": lambda _: Uniform(2),
         "Corral": lambda _: Corral(2, rounds=ROUNDS),
-        "CounterfactualBalancing": lambda learners: CounterfactualBalancing.for_learners(learners, share_data=True),
+        "CounterfactualBalancing": lambda learners: CounterfactualBalancing.for_learners(learners),
     }
 
 
@@ -250,8 +250,7 @@ def mean_weights(rounds: int = 10_000) -> Figures:
                 continue  # it does not accept weights
             got = weights(kind, selector, 0, rounds)
             about = f"{got.mean:.4f} +- {got.error:.4f}, unknown {got.unknown:.2f}"
-            explained = bool(got.reasons) == (got.unknown > 0.0) and (got.unknown == 0.0) == (kind != "LinearThompson")
-            yield f"{kind}, {selector}: mean weight", about, got.holds and explained
+            yield f"{kind}, {selector}: mean weight", about, got.holds and got.unknown == 0.0 and not got.reasons
     for kind in ("SquareCB", "LinearThompson"):
         got = weights(kind, "CounterfactualBalancing", 0, rounds, floor=0.0, by_q=True)
         about = f"{got.mean:.4f} +- {got.error:.4f}"

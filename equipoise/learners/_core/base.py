@@ -68,7 +68,7 @@ class KernelLearner(Configured, Units, Generic[ParamsT, MemoryT]):
     randomized: ClassVar[bool] = False  # whether deciding draws random numbers, from `seed` if it is a setting
     simulation_only: ClassVar[bool] = False  # whether a portfolio refuses it
     kernels: ClassVar[Kernels]
-    params: ParamsT = field(init=False)  # what the kernels take first; plain numbers
+    params: ParamsT = field(init=False)  # what the kernels take first; it does not change
     memory: MemoryT = field(init=False)  # what the kernels take second; a tuple of arrays that they change in place
     _arms: Arms[Any] | None = field(default=None, init=False)  # what it knows about arms by id, if it does
     _draws: int = field(default=0, init=False)  # generators taken from the learner's own random stream
@@ -109,7 +109,7 @@ class KernelLearner(Configured, Units, Generic[ParamsT, MemoryT]):
     def pmf(self, context: Context) -> Array:
         """The probability of every action, given the context and what has been learned. Changes nothing."""
         if "pmf" not in self.provides:
-            raise InvalidArgument(f"{self.name} has no pmf: the probabilities of its actions have no closed form")
+            raise InvalidArgument(f"{self.name} has no pmf")
         offered = self._pmf(context, self.check_context(context))
         if not isinstance(context, Offers) or context.mask is None:
             return offered
