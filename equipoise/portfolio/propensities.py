@@ -7,7 +7,7 @@ a learner that draws no random numbers picks its proposal. In place of a learner
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isnan, nan
 from typing import Protocol
 
@@ -65,11 +65,13 @@ class Propensities:
         offers: Offers | None,
         odds: Odds,
         answers: Answers,
+        known: Mapping[int, float],
         of_fallback: Callable[[], float],
     ) -> float:
         """Return the probability of an action over all draws; nan if it is unknown. Never fail.
 
-        `offers` is the context for learners with a feature map, and `of_fallback` the probability if no learner acts.
+        `offers` is the context for learners with a feature map, `known` has what `of_learner` has returned already, and
+        `of_fallback` is the probability if no learner acts.
         """
         total = 0.0
         for i, greedy, chance in odds:
@@ -82,6 +84,8 @@ class Propensities:
                 picks = of_fallback()
             elif greedy and acting == i:
                 picks = float(np.array_equal(action, answers.proposals[i].greedy))
+            elif acting in known:
+                picks = known[acting]
             else:
                 picks = self.of_learner(acting, action, context, offers, answers.proposals[acting])
             total += chance * picks

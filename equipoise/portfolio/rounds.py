@@ -404,11 +404,14 @@ class Rounds:
             return self.propensities.note(play.learner, ticket.action_probability)  # no other one could be drawn
         if self._given_proposals is not None:
             return self._given_proposals(choice)
-        return nan if odds is None else self._marginal(ticket.action, ticket.context, odds, answers)
+        known = {play.learner: ticket.action_probability} if isnan(play.proposal.probability) else {}
+        return nan if odds is None else self._marginal(ticket.action, ticket.context, odds, answers, known)
 
-    def _marginal(self, action: Action, context: Context, odds: Odds, answers: Answers) -> float:
+    def _marginal(
+        self, action: Action, context: Context, odds: Odds, answers: Answers, known: Mapping[int, float]
+    ) -> float:
         return self.propensities.marginal(
-            action, context, self.offers, odds, answers, lambda: self._chance_of_fallback(action, context)
+            action, context, self.offers, odds, answers, known, lambda: self._chance_of_fallback(action, context)
         )
 
     def _chance_of_fallback(self, action: Action, context: Context) -> float:
@@ -472,7 +475,7 @@ class Rounds:
                 chance = self._chance_of_fallback(action, context)
             else:
                 odds = self.propensities.odds(None, available)
-                chance = nan if odds is None else self._marginal(action, context, odds, answers)
+                chance = nan if odds is None else self._marginal(action, context, odds, answers, {})
         ticket.propensity = with_floor(chance, self.settings.explore, n_actions)
         return ticket
 
