@@ -209,6 +209,8 @@ class Rounds:
         if self._can.chances is None:
             return None
         available = self._drawable(round_)
+        if available == ():
+            return (0.0,) * len(self._members)
         chances = self._can.chances.choice_probabilities
         return chances() if available is None else chances(available)
 
@@ -222,6 +224,8 @@ class Rounds:
         usable = tuple(i for i in active if members[i].is_available(round_))
         if len(usable) == len(active):
             return None
+        if not self._can.takes_available:
+            return ()
         return usable or (() if self._falls_back else self._paused(round_))
 
     @property
@@ -275,7 +279,8 @@ class Rounds:
             seek(self._stream, SELECTOR, round_)
         # A selector with experts keeps the probabilities of every draw; others can tell those of the next one only.
         wanted = wanted and randomized and self._given_proposals is None
-        odds = self.propensities.odds(None, available) if wanted and self._can.odds is None else None
+        beforehand = wanted and self._can.odds is None and available != ()
+        odds = self.propensities.odds(None, available) if beforehand else None
         choice = self._choose(available)
         answers = self._answers(context, round_, allowed, available, choice)
         try:
@@ -302,7 +307,7 @@ class Rounds:
         rng = self._stream.generator
         if available is None:
             return self._selector.choose(rng)
-        if not available or not self._can.takes_available:
+        if not available:
             return None
         try:
             return self._selector.choose(rng, available=available)

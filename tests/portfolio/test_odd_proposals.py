@@ -8,8 +8,9 @@ import pytest
 
 from equipoise import Portfolio, Proposal
 from equipoise.features import Offers
-from equipoise.learners import UCB, Constant
-from equipoise.selectors import RealizedBalancing, Uniform
+from equipoise.learners import OFUL, UCB, Constant
+from equipoise.selectors import EXP3, Corral, RealizedBalancing, Uniform
+from tests.recorders import RoundRobin
 
 
 class Named:
@@ -113,3 +114,34 @@ def test_a_silent_learner_is_asked_only_in_rounds_that_it_plays(selector: Any) -
         acted[decision.learner] += 1
         portfolio.learn(decision, float(decision.action))
     assert [learner.asked for learner in learners[2:]] == acted[2:] and min(acted[2:]) > 0
+
+
+@pytest.mark.parametrize("explore", [0.0, 0.25])
+@pytest.mark.parametrize("make", [EXP3, RealizedBalancing, lambda n: Corral(n, rounds=100)])
+def test_the_fallback_acts_when_no_learner_can_be_drawn(make: Any, explore: float) -> None:
+    portfolio = Portfolio([OFUL(2, name="a"), OFUL(2, name="b")], make(2), fallback=1, explore=explore)
+    for name in portfolio.learner_names:
+        portfolio.suspend(name)
+    for _ in range(10):
+        decision = portfolio.decide(np.eye(2), propensity=True)
+        assert decision.propensity == (1.0 - explore / 2.0 if decision.action == 1 else explore / 2.0)
+        assert decision.drawn is None
+    assert "is suspended" in portfolio.explain("a")
+
+
+class Turns(RoundRobin):
+    """Cannot leave learners out, and tells its probabilities."""
+
+    def choice_probabilities(self) -> Any:
+        learner = sum(self.plays) % len(self.plays)
+        return [float(i == learner) for i in range(len(self.plays))]
+
+
+def test_a_selector_that_cannot_leave_learners_out_has_a_fallback_and_propensities() -> None:
+    portfolio = Portfolio([Constant(0, name="a"), Constant(0, name="b")], Turns(2), fallback=1, explore=0.25)
+    context = np.eye(2)
+    assert {portfolio.decide(context, propensity=True).propensity for _ in range(10)} <= {0.875, 0.125}
+    portfolio.suspend("b")
+    for _ in range(10):
+        decision = portfolio.decide(context, propensity=True)
+        assert decision.propensity == (0.875 if decision.action == 1 else 0.125)
