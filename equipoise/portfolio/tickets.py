@@ -408,6 +408,9 @@ class HeldRewards:
         self._settled = 0  # delays of the cohort that are known
         self._earlier: list[float] = []  # sorted delays of the cohort before it
 
+    def __repr__(self) -> str:
+        return f"HeldRewards({len(self)} rewards)"
+
     def __len__(self) -> int:
         return len(self._held)
 

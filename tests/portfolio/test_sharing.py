@@ -387,12 +387,11 @@ def test_a_mixed_pool_is_saved_and_continues_identically(tmp_path: Path) -> None
     portfolio.save(tmp_path / "p")
     loaded = Portfolio.load(tmp_path / "p", [OFUL(2), OFUL(4), Erratic(1), Silent(-1), Savable(2)])
     assert saved(loaded) == saved(portfolio)
-    drawn_later = disturb(portfolio, 100, 2)
-    assert disturb(loaded, 100, 2) == drawn_later
+    further = disturb(portfolio, 100, 2)
+    assert disturb(loaded, 100, 2) == further
     assert saved(loaded) == saved(portfolio)
-    silent = portfolio.learners[3]
-    failures = portfolio.health()["learners"][3]["failures"]  # proposals that the mask excludes
-    assert silent.asked == sum(acting == 3 for _, acting, _ in drawn + drawn_later) + failures
+    # The silent learner is asked in its own rounds only; in some of these the mask excludes its action.
+    assert portfolio.learners[3].asked == sum(3 in row[:2] for row in drawn + further) < 250
 
 
 def test_a_journal_of_a_mixed_pool_is_recovered_and_rebuilt(tmp_path: Path) -> None:

@@ -91,7 +91,12 @@ def max_norm(ridge: Ridge, arms: int, radius: float) -> float:
     return sqrt((theta * theta).sum()) + radius * float(np.linalg.norm(factor, 2))
 
 
-@describe(norm_bound="Initial upper bound on the norm of theta*, positive.")
+@describe(
+    norm_bound=(
+        "Initial upper bound on the norm of theta*, positive, in units of rewards. Default: the width of the reward "
+        "range."
+    )
+)
 @configurable
 class ALBNorm(LinearLearner[Params, Memory]):
     """Optimistic least squares with a bound on the norm of the parameter that shrinks as data arrive.
