@@ -124,8 +124,11 @@ class Stream:
         windows.append(self._window(self.plays // STEP))
         thinned(windows, [self.plays - window.start + STEP for window in windows])
 
-    def check(self, bound: float | None = None) -> None:
-        """Update both ends with all windows; `bound` is a regret bound at all plays to date, instead of widths."""
+    def check(self, bound: float | None = None, *, of_action: bool = False) -> None:
+        """Update both ends with all windows; `bound` is a regret bound at all plays to date, instead of widths.
+
+        The mean reward of an action has neither, whichever learners take it.
+        """
         self.next_check = self.plays + max(CHECK_EVERY, int(self.plays * CHECK_SHARE))
         below, above = sqrt(self.lower_variance), sqrt(self.upper_variance)
         for window in self.windows:
@@ -136,6 +139,8 @@ class Stream:
                 if lower > self.highest_lower:
                     self.highest_lower = lower
                 grown = self.width - window.width if bound is None else inf if self.skipped else bound
+                if of_action:
+                    grown = 0.0
                 upper = (total + grown + above * radius) / n
                 if upper < self.least_upper:
                     self.least_upper = upper
@@ -291,7 +296,7 @@ class RewardMonitor:
         """
         for arm, stream in self.arms.items():
             if stream.plays >= stream.next_check:
-                stream.check()
+                stream.check(of_action=True)
                 if stream.highest_lower > stream.least_upper:
                     return self._alarm(ARMS, f"one mean reward of action {arm}", stream)
         checked, fixed = False, set(frozen)
