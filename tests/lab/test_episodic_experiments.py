@@ -24,8 +24,8 @@ SMALL: dict[str, list[dict[str, Any]]] = {
     ],
 }
 WIDTHS = {
-    "exploration-bonus": "over w √T (w, the width of the range of rewards: river-swim: 23; combination-lock: 2)",
-    "linear-mdp": "over w √T (w, the width of the range of rewards: 4)",
+    "exploration-bonus": "over w √T (w, the width of the range of rewards: river-swim: 12; combination-lock: 1)",
+    "linear-mdp": "over w √T (w, the width of the range of rewards: 2)",
 }
 CASES = [(name, overrides) for name, variants in SMALL.items() for overrides in variants]
 
