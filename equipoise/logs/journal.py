@@ -1,7 +1,9 @@
 """Journals of portfolios as logs: the decisions that have their reward, with the propensities of their events.
 
 Rounds stand in the order in which their rewards became known, at that time, so that a journal is read in one pass and
-only open decisions are held in memory. The row of a round is the number of the event of its decision.
+only open decisions are held in memory. With a deadline, a round becomes known when all rounds before it are. Otherwise
+the last rounds would be those whose reward comes early, and the defaults of the deadline would be missing among them.
+The row of a round is the number of the event of its decision.
 
 | in the journal | in the log |
 |---|---|
@@ -11,12 +13,14 @@ only open decisions are held in memory. The row of a round is the number of the 
 | propensity of the decision | propensity; a decision without a known one is a fault |
 | exploration floor | least probability of every offered action, if the number of actions is known |
 | withdrawn decisions, and those without a reward so far | left out, and counted |
+| with a deadline, decisions after the first one without a reward | left out, and counted |
 | a policy as an action, a context that was removed | a fault |
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from hashlib import blake2b
@@ -83,7 +87,8 @@ class JournalSource:
 
     def _settled(self, faults: Faults) -> Iterator[Settled]:
         """The decisions with their rewards; at the end, those that are left are counted."""
-        waiting: dict[str, Decided | None] = {}  # None: a fault, which was added
+        waiting: dict[str, Decided | None] = {}  # open decisions; None: a fault, which was added
+        line = OrderedDict[str, Settled | None]()  # decisions that become known in their order
         for event in self._journal.read():
             if event.seq > self._last:
                 break
@@ -95,16 +100,26 @@ class JournalSource:
                 self._settings.update(event.data["changes"])
             elif event.kind == "decided":
                 waiting[event.data["id"]] = self._decided(event, faults)
+                if self._settings["deadline"] is not None:
+                    line[event.data["id"]] = None
             elif event.kind in ("rewarded", "expired", "withdrawn") and "part" not in event.data:
                 id_ = event.data["id"]
                 if id_ not in waiting:
                     raise UnreadableFile(f"{self.name} has event {event.seq} ({event.kind}) of an unknown decision")
-                decided = waiting.pop(id_)
+                decided, settled = waiting.pop(id_), None
                 if event.kind == "withdrawn":
                     self.n_skipped += 1
                 elif decided is not None:
-                    yield Settled(decided, float(event.data["reward"]), event.time, _digest(id_))
-        self.n_skipped += len(waiting)
+                    settled = Settled(decided, float(event.data["reward"]), event.time, _digest(id_))
+                if id_ in line:
+                    line[id_] = settled
+                elif settled is not None:
+                    yield settled
+                while line and next(iter(line)) not in waiting:
+                    _, settled = line.popitem(last=False)
+                    if settled is not None:
+                        yield settled._replace(time=event.time)
+        self.n_skipped += len(waiting) + sum(settled is not None for settled in line.values())
 
     def _decided(self, event: Event, faults: Faults) -> Decided | None:
         try:
