@@ -173,7 +173,8 @@ def test_deadlines_and_parts_of_rewards(tmp_path: Path) -> None:
 def test_a_log_with_a_deadline_ends_before_the_first_open_decision(tmp_path: Path) -> None:
     """Ones of mean 0.3 come at once, zeros with the deadline: the latest rounds would have ones alone. At delta 0.05 an
     exact interval misses in both journals with probability below 0.003; the control, all known rewards, always."""
-    missed, misled, settings = 0, 0, {"deadline": 300, "default_reward": 0.0, "explore": 1.0}
+    settings: dict[str, Any] = {"deadline": 300, "default_reward": 0.0, "explore": 1.0}
+    missed, misled = 0, 0
     for seed in range(2):
         path, rng, ones = tmp_path / f"{seed}.db", np.random.default_rng(seed), 0
         with equipoise.open(path, Portfolio([UCB(2)], **settings)) as live:
