@@ -316,8 +316,10 @@ def upper_sum(radius: Radius, n: float, spread: float, regret_bound: float) -> f
 @kernel
 def deviation_sum(radius: Bernstein, spread: float) -> float:
     """D_eb: how far rewards deviate from their expectations given the past, on either side; V is at least w^2."""
-    width, variance = radius.width, max(radius.width**2, spread)
-    iterated = log(log(2.0 * variance / width**2))
+    width = radius.width
+    squared_width = width * width
+    variance = max(squared_width, spread)
+    iterated = log(log(2.0 * variance / squared_width))
     return radius.scale * (
         STITCHED_FACTOR * sqrt(variance * (iterated + STITCHED_WEIGHT * radius.level))
         + width * (1.4 * iterated + radius.level)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from equipoise.drift_order import PairSums
 
 NEEDS = frozenset({"bounds", "actions", "lower", "weight", "nested"})
+TOLERANCE = 1e-9  # of probabilities that are computed twice, and of their sums
 
 
 class Choice(NamedTuple):
@@ -65,9 +66,9 @@ class Selector(Protocol):
     These members are required, except that `config`, `state`, `restore` and `from_config` are needed only for saving,
     and that `choose` and `replay` need `available` only if a portfolio ever leaves a learner out of a choice.
     Everything further is a capability, which `capabilities` finds by the members of its Protocol: `ChecksCredit`,
-    `KnowsChances`, `KnowsOdds`, `KnowsPropensity`, `Configures`, `CountsUnplayed`, `ChangesPool`, `AdmitsLearners`,
-    `ChecksLearners`, `Reconfigures`, `ReportsPending`, `Compares`, `Updates`, `ExplainsDrift`, `ComparesPairs`,
-    `Restarts`, `Provable`. Other attributes may have any name. Optional attributes:
+    `KnowsChances`, `KnowsOdds`, `ReplaysOdds`, `HasRuleVersion`, `KnowsPropensity`, `Configures`, `CountsUnplayed`,
+    `ChangesPool`, `AdmitsLearners`, `ChecksLearners`, `Reconfigures`, `ReportsPending`, `Compares`, `Updates`,
+    `ExplainsDrift`, `ComparesPairs`, `Restarts`, `Provable`. Other attributes may have any name. Optional attributes:
     - `name`: the name shown in tables and figures; by default the class name.
     - `explanation`: how it chooses, in one sentence; used by `Portfolio.explain`.
     - `traits`: its properties, a `SelectorTraits`; by default the defaults of that class.
@@ -93,8 +94,11 @@ class Selector(Protocol):
         """
 
     @property
-    def replay(self) -> Callable[..., None]:
-        """`replay(choice, available=None)`: open a given play without random numbers, to rebuild it from a log."""
+    def replay(self) -> Callable[..., object]:
+        """`replay(choice, available=None)`: open a given play without random numbers, to rebuild it from a log.
+
+        The probability of the choice is the logged one. It is never computed again: the rule may have changed since.
+        """
 
     @property
     def observe(self) -> Callable[..., None]:
@@ -175,6 +179,14 @@ class KnowsChances(Protocol):
     def choice_probabilities(self, available: Collection[int] | None = None) -> Sequence[float]: ...
 
 
+class HasRuleVersion(Protocol):
+    """Counts the changes of its rule, so that a journal tells which plays were drawn by which rule."""
+
+    @property
+    def rule_version(self) -> int:
+        """A constant of the class, increased when equal rewards lead to other probabilities than before."""
+
+
 class Configures(Protocol):
     """Adopts what a portfolio states about its rewards before the first round."""
 
@@ -249,6 +261,13 @@ class KnowsOdds(Protocol):
         """Return the probabilities with which an open play was drawn; with None, those of the next choice."""
 
 
+class ReplaysOdds(Protocol):
+    """Rests its evidence on the odds of all experts, and takes them from a log again."""
+
+    def replay(self, choice: Choice, available: Collection[int] | None, odds: Sequence[float] | None) -> bool:
+        """Open a given play with these odds, or those of the rule if None; return whether the rule has other ones."""
+
+
 class KnowsPropensity(Protocol):
     """Knows the probability of the action of a round given its proposals, once they are observed."""
 
@@ -304,12 +323,14 @@ class SelectorCapabilities:
     takes_substitutes: bool  # whether observe() wants to know who acts for learners that cannot
     credit: ChecksCredit | None
     chances: KnowsChances | None
+    rule: HasRuleVersion | None
     configures: Configures | None
     unplayed: CountsUnplayed | None
     admits: AdmitsLearners | None
     pending: ReportsPending | None
     updates: Updates | None
     odds: KnowsOdds | None
+    replays: ReplaysOdds | None
     propensity: KnowsPropensity | None
     drift: ExplainsDrift | None
     pairs: ComparesPairs | None
@@ -326,12 +347,14 @@ def capabilities(selector: object) -> SelectorCapabilities:
         takes_substitutes=_takes(getattr(selector, "observe", None), "substitutes"),
         credit=find(selector, ChecksCredit),
         chances=find(selector, KnowsChances),
+        rule=find(selector, HasRuleVersion),
         configures=find(selector, Configures),
         unplayed=find(selector, CountsUnplayed),
         admits=find(selector, AdmitsLearners),
         pending=find(selector, ReportsPending),
         updates=find(selector, Updates),
         odds=find(selector, KnowsOdds),
+        replays=find(selector, ReplaysOdds),
         propensity=find(selector, KnowsPropensity),
         drift=find(selector, ExplainsDrift),
         pairs=find(selector, ComparesPairs),
@@ -389,6 +412,27 @@ def takes_available(selector: object) -> bool:
 
 def _takes(method: object, parameter: str) -> bool:
     return callable(method) and parameter in inspect.signature(method).parameters
+
+
+def differ(odds: Sequence[float], others: Sequence[float]) -> bool:
+    """Whether two probabilities of the same expert differ by more than rounding explains.
+
+    >>> differ((0.5, 0.5), (0.5, 0.5 + 1e-12)), differ((0.5, 0.5), (0.6, 0.4))
+    (False, True)
+    """
+    if odds == others:  # fast path
+        return False
+    return any([not abs(p - q) <= TOLERANCE for p, q in zip(odds, others, strict=True)])
+
+
+def check_odds(odds: Sequence[float], n_experts: int) -> tuple[float, ...]:
+    """Return logged odds as a tuple; raise an error if they are not the probabilities of so many experts."""
+    given = tuple(odds)
+    if len(given) != n_experts:
+        raise InvalidArgument(f"odds has {len(given)} entries, but must have {n_experts}, one for each expert")
+    if not min(given) >= 0.0 or not abs(sum(given) - 1.0) <= TOLERANCE:
+        raise InvalidArgument(f"odds is {given}, but its entries must lie in [0, 1] and sum to 1")
+    return given
 
 
 def replay(selector: Selector, choice: Choice, available: Collection[int] | None = None) -> None:

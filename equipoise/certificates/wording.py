@@ -112,7 +112,7 @@ def counted(n: int, noun: str) -> str:
 def law_clause(since: int, refuted_at: int, refuted: str) -> str:
     """Since which round one law is assumed, and the null hypothesis `refuted` in round `refuted_at`; 0 if none was.
 
-    >>> law_clause(1, 0, ""), law_clause(91, 90, "one law, or that UCB keeps its bound")[44:]
+    >>> law_clause(1, 0, ""), law_clause(91, 90, "one law, or that UCB keeps its bound")[45:]
     ('', 'In round 90 the rewards refuted one law, or that UCB keeps its bound.')
     """
     if not refuted_at:

@@ -99,10 +99,13 @@ def rebuild(path: JournalPath) -> None:
     """
     from equipoise.journal import SQLiteJournal
     from equipoise.journal.maintenance import compare
+    from equipoise.journal.recovery import describe_changed_rule
 
     rebuilt, recovered, differences = compare(SQLiteJournal(path, create=False))
     if rebuilt.start > 1:
         typer.echo(f"{path}: events up to {rebuilt.start:,} have lost data, so the rebuild starts at their snapshot")
+    if changed := describe_changed_rule(rebuilt.portfolio):
+        typer.echo(f"{path}: {changed}")
     for difference in differences[:MAX_DIFFERENCES]:
         print_error(f"{path}: {difference}")
     if differences:

@@ -93,6 +93,7 @@ def open(
         journal.close()
         raise
     try:
+        live.transact(lambda portfolio, at: portfolio.note_rule())
         if wanted is not None:
             live.transact(lambda portfolio, at: portfolio.declare(wanted))
     except BaseException as error:

@@ -19,7 +19,7 @@ from equipoise.storage import codec
 from equipoise.storage.parts import rebuild_learners
 from equipoise.types import Config
 
-CREATED, REDACTED = "created", "redacted"
+CREATED, REDACTED, ADDED = "created", "redacted", "learner_added"
 OF_JOURNAL = frozenset({CREATED, REDACTED})  # kinds that change no portfolio
 
 
@@ -86,14 +86,28 @@ def fold(journal: Journal, state: Config, seq: int, template: Portfolio | None) 
     for event in journal.read(seq + 1):
         if event.kind not in OF_JOURNAL:
             try:
-                portfolio.apply(event, _added(event, template))
+                portfolio.apply(event, _added(event, template) if event.kind == ADDED else None)
             except Exception as error:
                 raise UnreadableFile(f"event {event.seq} ({event.kind}) could not be folded: {error}") from error
         seq = event.seq
     portfolio.end_id_epoch()
+    changed = describe_changed_rule(portfolio)
+    if changed:
+        logger.info("%s", changed)
     if template is not None:
         portfolio.give_fallback(template.settings.fallback)
     return Recovered(portfolio, seq, start)
+
+
+def describe_changed_rule(portfolio: Portfolio) -> str:
+    """Return how many decisions of the log the present rule would have drawn otherwise; empty if none."""
+    health = portfolio.health()
+    if not health["folded_differently"]:
+        return ""
+    return (
+        f"{health['folded_differently']:,} logged decisions have other probabilities than the present rule of the "
+        f"selector gives, first {health['first_folded_differently']}; evidence rests on the logged ones"
+    )
 
 
 def restore(state: Config, template: Portfolio | None) -> Portfolio:
@@ -114,7 +128,7 @@ def _learner(row: Config, template: Portfolio | None) -> MinimalLearner:
 
 
 def _added(event: Event, template: Portfolio | None) -> MinimalLearner | None:
-    if event.kind != "learner_added" or event.data["learner"].get("ours", True):
+    if event.data["learner"].get("ours", True):
         return None
     row = event.data["learner"]
     learner = _copy_of(row["class"], row["name"], template)

@@ -42,5 +42,5 @@ def paper_sum(scale: float, variance: float, level: float, n: float) -> float:
 def add_spread(spread: float, n: int, rewards: float, middle: float, reward: float) -> float:
     """The spread V after one more reward: adds its squared distance from the mean of the n rewards before it, or from
     the middle of the range if it is the first."""
-    expected = rewards / n if n > 0 else middle
-    return spread + (reward - expected) ** 2
+    distance = reward - (rewards / n if n > 0 else middle)
+    return spread + distance * distance

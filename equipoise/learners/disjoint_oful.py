@@ -48,7 +48,12 @@ class Nothing(NamedTuple):
     """Parameters and memory of a learner without kernels."""
 
 
-@describe(norm_bound="Upper bound on the norm of the true parameter of every action, positive.")
+@describe(
+    norm_bound=(
+        "Upper bound on the norm of the true parameter of every action, positive, in units of rewards. Default: the "
+        "width of the reward range."
+    )
+)
 @configurable
 class DisjointOFUL(LinearLearner[Nothing, Nothing]):
     """Optimistic least squares with one model per action.

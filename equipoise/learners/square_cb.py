@@ -62,8 +62,10 @@ def pmf(params: Params, ridge: Ridge, means: Array, greedy: int) -> Array:
 def learning_rate(params: Params, ridge: Ridge, n_actions: int) -> float:
     """gamma of the next round."""
     t = ridge.updates[0] + 1.0
-    square_loss_regret = (params.high - params.low) ** 2 * ridge.log_determinant[0]
-    return params.scale * sqrt(n_actions * t / (params.penalty + square_loss_regret + params.misspecification**2 * t))
+    width, misspecification = params.high - params.low, params.misspecification
+    square_loss_regret = width * width * ridge.log_determinant[0]
+    misspecified = misspecification * misspecification * t
+    return params.scale * sqrt(n_actions * t / (params.penalty + square_loss_regret + misspecified))
 
 
 @kernel

@@ -21,6 +21,7 @@ from equipoise.types import Plain
 logger = logging.getLogger("equipoise")
 
 VERSION = 1
+BLOCKED_EVERY = 3600.0  # seconds
 BULKY = frozenset({"context", "learner", "outcome", "proposals", "state"})  # left out of log lines
 
 
@@ -57,6 +58,7 @@ KINDS = {
         word="drift alarm",
     ),
     "config": Kind("settings changed", logging.INFO),
+    "rule": Kind("the selector's rule has another version than before", logging.INFO),
     "law_changed": Kind("no round so far counts any more", logging.INFO, derived=True, word="new deadline"),
     "blocked": Kind("a missing reward holds up others", logging.WARNING, derived=True),
 }
@@ -120,7 +122,7 @@ class Listeners:
         level = KINDS[event.kind].level if event.kind in KINDS else logging.DEBUG  # a journal has its own kinds
         if self.logs and logger.isEnabledFor(level):
             facts = ", ".join(f"{key} {value}" for key, value in event.data.items() if key not in BULKY)
-            logger.log(level, "%s: %s", event.kind, facts)
+            logger.log(level, "%s", event.data.get("sentence") or f"{event.kind}: {facts}")
         _call(self.callbacks, event)
 
 
@@ -137,7 +139,7 @@ class Events:
         self._tickets, self._history = tickets, history
         self.listeners = Listeners()
         self.on_elimination: list[Callable[[Any], None]] = []
-        self._blocked: set[tuple[int, str]] = set()  # open rounds that hold up others, and that were announced
+        self.blocked_at: float | None = None  # time of the last announcement that a reward holds up others
 
     def __getstate__(self) -> dict[str, object]:
         # A copy must not call the callbacks of the original.
@@ -149,14 +151,19 @@ class Events:
             self._history.mark(self._tickets.round, kind, data)
         self.listeners.announce(Event(kind, data, self._tickets.time, derived or about.derived, key=key))
 
-    def announce_blocked(self, blocked: Iterable[tuple[int, Mapping[str, Plain]]]) -> None:
-        """Announce decisions that hold up many others, once each for evidence and for updates."""
-        for round_, data in blocked:
-            if (round_, data["what"]) not in self._blocked:
-                self._blocked.add((round_, data["what"]))
+    def announce_blocked(self, find: Callable[[], Mapping[str, Plain] | None]) -> None:
+        """Announce a decision that holds up others, if `find` returns one; at most once in `BLOCKED_EVERY` seconds."""
+        now = self._tickets.now()
+        if self.blocked_at is None or now - self.blocked_at >= BLOCKED_EVERY:
+            data = find()
+            if data is not None:
+                self.blocked_at = now
                 self.emit("blocked", data)
-        still_open = {ticket.round for ticket in self._tickets.open.values()}
-        self._blocked = {(round_, what) for round_, what in self._blocked if round_ in still_open}
+
+    def note(self, derived: Event) -> None:
+        """Note an event of a log that a fold skips."""
+        if derived.kind == "blocked":
+            self.blocked_at = derived.time
 
     def announce_elimination(self, elimination: Any, data: Mapping[str, Plain]) -> None:
         self.emit("eliminated", data)

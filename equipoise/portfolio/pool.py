@@ -2,7 +2,8 @@
 
 A learner that fails `MAX_FAILURES` times in a row, while deciding or while learning, is suspended for `FIRST_PAUSE`
 rounds. If it fails again right after a pause, the next pause is twice as long, up to `MAX_PAUSE` rounds; after
-`MIN_SUCCESSES` successes in a row, while neither decisions nor updates fail, pauses start short again.
+`MIN_SUCCESSES` successes in a row, while neither decisions nor updates fail, pauses start short again. If updates have
+failed, the learner is not updated during the pause either. Failures during a pause count, but do not extend it.
 
 A learner that joins late has the next index; a removed one keeps its index, so that certificates and open decisions
 stay true. The range of rewards is stated once, at the portfolio: a selector or learner that states none adopts it, and
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
 
 from equipoise.bounds import Bound, Observed
@@ -21,7 +22,18 @@ from equipoise.compatibility import can_share, check_asked, check_share_data
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.learner import AdaptedLearner, LearnerCapabilities, MinimalLearner, StatesUnits, find, unique_names
 from equipoise.portfolio.events import Events
-from equipoise.selector import Selector, SelectorTraits, capabilities, configure, needs_of, traits_of
+from equipoise.selector import (
+    Choice,
+    Selector,
+    SelectorTraits,
+    capabilities,
+    check_odds,
+    configure,
+    differ,
+    needs_of,
+    replay,
+    traits_of,
+)
 from equipoise.settings.checks import text
 from equipoise.settings.units import DEFAULT_RANGE
 from equipoise.types import Config
@@ -31,12 +43,14 @@ FIRST_PAUSE = 8
 MAX_PAUSE = 1024
 MIN_SUCCESSES = 5
 MAX_ERROR_LENGTH = 300  # characters
+COMPARED_EVERY = 32  # rounds between two comparisons of logged probabilities with those of a selector of learners
 LEARNS_FROM = {
     "own": "Learn from own plays",
     "agreed": "Learn from rounds that they agree with",
     "silent": "Asked in own plays only (silent)",
 }
 Range = tuple[float, float]
+Available: TypeAlias = Sequence[int] | None  # the learners that could be chosen; None if all could
 
 
 @dataclass(slots=True)
@@ -69,6 +83,8 @@ class Member:
     pause: int = 0  # length of the last pause; 0 after enough successes
     failing_decisions: int = 0  # in a row
     failing_updates: int = 0  # in a row
+    learning_paused: bool = False  # whether updates caused the last pause, and none has succeeded since
+    reported: int = 0  # the round in which a failed update was last announced; 0 if none was
     successes: int = 0  # since the last failure
     failures: int = 0  # in total
     last_error: str = ""
@@ -86,6 +102,17 @@ class Member:
         """Whether it was neither removed nor suspended by request."""
         return self.learner is not None and not self.suspended
 
+    def can_learn(self, round_: int) -> bool:
+        """Whether its updates are tried in this round."""
+        return not self.learning_paused or self.paused_until <= round_
+
+    def reports(self, round_: int) -> bool:
+        """Whether a failed update is announced: the first one, and at most one in `MAX_PAUSE` rounds."""
+        if self.reported and round_ - self.reported < MAX_PAUSE:
+            return False
+        self.reported = round_
+        return True
+
     @property
     def adapted(self) -> AdaptedLearner:
         assert self.learner is not None, f"{self.name} is removed"
@@ -100,12 +127,14 @@ class Member:
             self.failing_decisions += 1
         else:
             self.failing_updates += 1
+        if self.paused_until > round_:
+            return False
         # After a pause the first failure is enough.
         tolerated = MAX_FAILURES if self.pause == 0 else 1
         if max(self.failing_decisions, self.failing_updates) < tolerated:
             return False
         self.pause = min(MAX_PAUSE, 2 * self.pause or FIRST_PAUSE)
-        self.paused_until = round_ + self.pause + 1
+        self.paused_until, self.learning_paused = round_ + self.pause + 1, not deciding
         return True
 
     def succeeded_deciding(self) -> None:
@@ -116,7 +145,7 @@ class Member:
 
     def succeeded_learning(self) -> None:
         """Count an update, unless decisions fail."""
-        self.failing_updates = 0
+        self.failing_updates, self.learning_paused = 0, False
         if not self.failing_decisions:
             self._count_success()
 
@@ -127,7 +156,7 @@ class Member:
 
     def resume(self) -> None:
         """End every suspension."""
-        self.suspended, self.paused_until, self.pause = False, 0, 0
+        self.suspended, self.paused_until, self.pause, self.learning_paused = False, 0, 0, False
         self.failing_decisions = self.failing_updates = 0
 
     def state(self) -> Config:
@@ -155,6 +184,7 @@ class Pool:
         self.members = [Member(learner, name) for learner, name in zip(adapted, names, strict=True)]
         self.any_unavailable = True  # whether a learner may be suspended or paused
         self._events = events
+        self._pauses: list[Config] = []  # that began and are not announced yet
 
     def __len__(self) -> int:
         return len(self.members)
@@ -216,12 +246,17 @@ class Pool:
         self._events.emit("learner_resumed", {"name": name})
 
     def count_failure(self, i: int, error: str, round_: int, *, deciding: bool) -> None:
-        """Count a failure of learner i, and suspend it if it fails too often."""
+        """Count a failure of learner i, and suspend it if it fails too often; see `announce_pauses`."""
         member = self.members[i]
         if member.failed(round_, error, deciding=deciding):
             self.any_unavailable = True
-            data = {"name": member.name, "until_round": member.paused_until, "error": error}
+            self._pauses.append({"name": member.name, "until_round": member.paused_until, "error": error})
+
+    def announce_pauses(self) -> None:
+        """Announce new pauses, after the event that they follow from."""
+        for data in self._pauses:
             self._events.emit("learner_suspended", data, derived=True)
+        self._pauses.clear()
 
     def count_answers(self, asked: Iterable[int], failures: Sequence[tuple[int, str]], round_: int) -> None:
         """Count the learners that could decide and those that could not."""
@@ -229,6 +264,7 @@ class Pool:
             self.members[i].succeeded_deciding()
         for i, error in failures:
             self.count_failure(i, error, round_, deciding=True)
+        self.announce_pauses()
 
 
 class Selection:
@@ -239,6 +275,39 @@ class Selection:
         self.can = capabilities(selector)
         self.needs = needs_of(selector)
         self.traits: SelectorTraits = traits_of(selector)
+        self.noted_version = self.rule_version  # that the last event about it, or the saved state, has
+        self.folded_differently = 0  # logged plays for which the present rule has other probabilities
+        self.first_folded_differently: str | None = None  # the id of the first of these decisions
+
+    @property
+    def rule_version(self) -> int | None:
+        """The version of the selector's rule; None if it states none."""
+        return None if self.can.rule is None else self.can.rule.rule_version
+
+    def replay(self, choice: Choice, id_: str, round_: int, available: Available, odds: Sequence[float] | None) -> None:
+        """Open a logged play with its logged probabilities; count it if the present rule has other ones.
+
+        The odds of experts are always compared. A selector of learners computes its own only for that, so it does so in
+        one round of `COMPARED_EVERY`.
+        """
+        can = self.can
+        if can.odds is not None and can.replays is not None:
+            differs = can.replays.replay(choice, available, odds)
+        else:
+            differs = round_ % COMPARED_EVERY == 0 and self._has_other_chances(choice, available, odds)
+            replay(self.selector, choice, available)
+        if differs:
+            self.folded_differently += 1
+            self.first_folded_differently = self.first_folded_differently or id_
+
+    def _has_other_chances(self, choice: Choice, available: Available, odds: Sequence[float] | None) -> bool:
+        if self.can.chances is None:
+            return False
+        given = self.can.chances.choice_probabilities
+        present = given() if available is None else given(available)
+        if odds is None:
+            return differ((choice.probability,), (present[choice.learner],))
+        return differ(check_odds(odds, len(present)), tuple(present))
 
     def refresh(self) -> None:
         """Read the traits again, after the selector changed."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
-from equipoise.bounds import Bound, from_json, to_json
+from equipoise.bounds import Bound, to_json
 from equipoise.certificates import Certificate, Comparison, Standing
 from equipoise.certificates.fields import Record
 from equipoise.compatibility import check_compatible, check_learners, check_live, check_sharing
@@ -27,10 +27,10 @@ from equipoise.errors import InvalidArgument
 from equipoise.errors import require as require_package
 from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored
 from equipoise.portfolio import text, warm_start
-from equipoise.portfolio.events import Callback, Event, logger
+from equipoise.portfolio.events import VERSION, Callback, Event, logger
 from equipoise.portfolio.pool import claim, recommend
 from equipoise.portfolio.settings import PortfolioSettings, lost_function, parameter_docs
-from equipoise.portfolio.state import PortfolioState, logged_failures
+from equipoise.portfolio.state import FOLDS, PortfolioState, bound_from
 from equipoise.portfolio.statements import History, Statements
 from equipoise.portfolio.tickets import Decision, copy_if_mutable, own_copy
 from equipoise.portfolio.updates import FailedUpdate
@@ -39,7 +39,7 @@ from equipoise.selector import ChangesPool, Selector, check_selector, require
 from equipoise.settings.checks import boolean, count
 from equipoise.storage.codec import check_savable
 from equipoise.storage.files import write_atomic
-from equipoise.storage.parts import describe_part, read_part, rebuild_learners, write_part
+from equipoise.storage.parts import describe_part, read_part, write_part
 from equipoise.types import Action, Config, Context, Outcome, Plain
 
 if TYPE_CHECKING:
@@ -489,11 +489,14 @@ class Portfolio:
         """
         with self._lock:
             if event.derived:
+                self._state.events.note(event)
                 return
-            event.check_foldable()
+            if event.version != VERSION:
+                event.check_foldable()
             fold = FOLDS.get(event.kind)
             if fold is None:
                 raise InvalidArgument(f"event has kind {event.kind!r}, but must be one of {', '.join(FOLDS)}")
+            before = self._state.tickets.time
             self._state.admit(event.time)
             listeners = self._state.events.listeners
             logged, listeners.logs = listeners.logs, False  # it is not news
@@ -501,7 +504,10 @@ class Portfolio:
                 if learner is None:
                     fold(self, self._state, event.data)
                 else:
-                    self.add_learner(learner, bound=_bound_from(event.data["bound"]))
+                    self.add_learner(learner, bound=bound_from(event.data["bound"]))
+            except BaseException:
+                self._state.tickets.time = before
+                raise
             finally:
                 listeners.logs = logged
 
@@ -510,6 +516,11 @@ class Portfolio:
         with self._lock:
             if callable(fallback) and self._state.settings.fallback is lost_function:
                 self._state.adopt(replace(self._state.settings, fallback=fallback))
+
+    def note_rule(self) -> None:
+        """Announce that the selector has another version of its rule than when the portfolio was last used."""
+        with self._lock:
+            self._state.note_rule(self._state.selection.rule_version)
 
     def end_id_epoch(self) -> None:
         """Begin a new epoch of ids: two portfolios recovered from one journal must not give out the same ids."""
@@ -633,6 +644,7 @@ class Portfolio:
         if changes is not None and not isinstance(changes, Mapping):
             raise InvalidArgument(f"changes is {changes!r:.80}, but must be a dict of settings")
         portfolio = cls.from_state(read_part(path, "portfolio"), learners, selector)
+        portfolio.note_rule()
         if changes:
             portfolio.reconfigure(**changes)
         return portfolio
@@ -660,33 +672,6 @@ class Portfolio:
         copy._state.events.listeners.logs = False
         return copy
 
-
-def _bound_from(row: Config | None) -> Bound | None:
-    return None if row is None else from_json(row)
-
-
-def _add_logged(portfolio: Portfolio, state: PortfolioState, data: Mapping[str, Plain]) -> None:
-    (learner,) = rebuild_learners([data["learner"]], None)
-    AdaptedLearner(learner).restore(data["learner"]["state"])
-    portfolio.add_learner(learner, bound=_bound_from(data["bound"]))
-
-
-FOLDS: dict[str, Callable[[Portfolio, PortfolioState, Mapping[str, Plain]], object]] = {
-    "decided": lambda _, state, data: state.fold_decided(data),
-    "rewarded": lambda _, state, data: state.fold_settled("rewarded", data),
-    "expired": lambda _, state, data: state.fold_settled("expired", data),
-    "withdrawn": lambda _, state, data: state.fold_withdrawn(data),
-    "ignored": lambda _, state, data: state.ignore(data["id"]),
-    "updates_retried": lambda _, state, data: state.retry_updates(logged_failures(data)),
-    "learner_added": _add_logged,
-    "learner_removed": lambda portfolio, _, data: portfolio.remove_learner(data["name"]),
-    "learner_renamed": lambda portfolio, _, data: portfolio.rename_learner(data["name"], data["new"]),
-    "learner_suspended": lambda portfolio, _, data: portfolio.suspend(data["name"]),
-    "learner_resumed": lambda portfolio, _, data: portfolio.resume(data["name"]),
-    "learner_warmed": lambda _, state, data: state.fold_warmed(data),
-    "rounds_replayed": lambda _, state, data: state.count_replayed(data["rounds"]),
-    "config": lambda _, state, data: state.fold_config(data),
-}
 
 if Portfolio.__doc__ is not None:  # not with python -OO
     Portfolio.__doc__ = Portfolio.__doc__.replace(

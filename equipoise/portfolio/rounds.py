@@ -99,6 +99,7 @@ class Round(NamedTuple):
     ticket: Ticket
     chance: float
     play: Play | None
+    odds: Odds | None = None  # of the draw, if they were computed
 
     @property
     def proposals(self) -> Mapping[int, Proposal]:
@@ -116,7 +117,7 @@ class Round(NamedTuple):
         acted = self.play.learner is not None
         return tuple((i, describe_error(error)) for i, error, callers in self.play.failures if acted or not callers)
 
-    def data(self, decision: Decision, digest: str) -> Config:
+    def data(self, decision: Decision, digest: str, odds: Sequence[float] | None) -> Config:
         """Return the data of the event, so that a fold can repeat the round without asking any learner."""
         ticket, play = self.ticket, self.play
         return {
@@ -130,6 +131,7 @@ class Round(NamedTuple):
             "context": ticket.context,
             "digest": digest,
             "choice": None if ticket.choice is None else tuple(ticket.choice),
+            "odds": odds,
             "probabilities": (decision.learner_probability, decision.action_probability, decision.propensity),
             "proposals": {j: tuple(proposal) for j, proposal in self.proposals.items()},
             "substitutes": () if play is None else tuple(sorted(play.substitutes.items())),
@@ -192,6 +194,16 @@ class Rounds:
                 return Round(self._explore(context, round_, allowed, available, action, n_actions), explore, None)
         wanted = propensity or self._asks_all or explore > 0.0
         return self._draw(context, round_, allowed, available, n_actions, wanted)
+
+    def logged_odds(self, decided: Round) -> Sequence[float] | None:
+        """Return the probabilities of a draw, of all experts or learners; None if they were not needed."""
+        choice = decided.ticket.choice
+        if choice is not None and self._can.odds is not None:
+            return self._can.odds.odds(choice)
+        if choice is None or decided.odds is None:
+            return None
+        known = {i: chance for i, _, chance in decided.odds}
+        return tuple([known.get(i, 0.0) for i in range(len(self._members))])
 
     def decision(self, ticket: Ticket, chance: float) -> Decision:
         """Return the decision of a ticket, whose round was drawn as it was with probability `chance`."""
@@ -295,7 +307,7 @@ class Rounds:
             raise
         if n_actions:
             ticket.propensity = with_floor(ticket.propensity, explore, n_actions)
-        return Round(ticket, (1.0 if choice is None else choice.probability) * (1.0 - explore), play)
+        return Round(ticket, (1.0 if choice is None else choice.probability) * (1.0 - explore), play, odds)
 
     def _choose(self, available: Available) -> Choice | None:
         """Return the draw of the selector; None if no learner can be drawn."""

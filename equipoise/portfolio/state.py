@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from math import inf, isnan, nan
 from typing import Any
 
+from equipoise.bounds import Bound, from_json
 from equipoise.certificates import AnyElimination
 from equipoise.errors import InvalidArgument
-from equipoise.learner import MinimalLearner, Proposal, can_be_restored
+from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal, can_be_restored
 from equipoise.portfolio import old_forms
 from equipoise.portfolio.drift import DriftMonitor
 from equipoise.portfolio.events import Events, logger
@@ -29,8 +30,8 @@ from equipoise.portfolio.tickets import (
     combine,
     optional_tuple,
 )
-from equipoise.portfolio.updates import FailedUpdate, Failures, LearnerUpdates
-from equipoise.selector import Choice, LeavesOut, Reconfigures, Selector, check_credit, replay, require
+from equipoise.portfolio.updates import NOT_TRIED, FailedUpdate, Failures, LearnerUpdates
+from equipoise.selector import Choice, LeavesOut, Reconfigures, Selector, check_credit, require
 from equipoise.settings.checks import in_range, measured
 from equipoise.storage.parts import describe_part, rebuild_learners, rebuild_selector
 from equipoise.types import Config, Outcome, Plain
@@ -56,8 +57,9 @@ class PortfolioState:
         self.savable = all(can_be_restored(part) for part in (selector, *present))
         in_order = self.selection.presumed(self.pool) if settings.delays == "any" else ()
         weighted = "weight" in self.selection.needs
-        decides = self.selection.can.updates
-        self.updates = LearnerUpdates(self.pool, decides=decides, weighted=weighted, in_order=in_order)
+        self.updates = LearnerUpdates(
+            self.pool, self.tickets, decides=self.selection.can.updates, weighted=weighted, in_order=in_order
+        )
         self.drift = DriftMonitor(settings.on_drift, self.selection, self.pool, self.tickets, self.updates)
         self.rounds = Rounds(self.selection, self.pool, settings, savable=self.savable)
         self.reporter = Reporter(self)
@@ -169,7 +171,8 @@ class PortfolioState:
             ticket.offers = offers
         self.open(ticket)
         if self._events_wanted():
-            self.events.emit("decided", decided.data(decision, digest), key=decision.id if digest else None)
+            data = decided.data(decision, digest, self.rounds.logged_odds(decided))
+            self.events.emit("decided", data, key=decision.id if digest else None)
         play = decided.play
         if play is not None and not play.failures and not decided.fell_back:  # fast path
             for i in play.proposals:
@@ -178,7 +181,7 @@ class PortfolioState:
             self.counts.fallbacks += decided.fell_back
             self.pool.count_answers(decided.proposals, decided.failures, ticket.round)
         if ticket.round % REPORTED_EVERY == 0:
-            self.events.announce_blocked(self.reporter.blocked())
+            self.events.announce_blocked(self.reporter.blocked)
         if self.tickets.held.holds:
             self._credit_due()
 
@@ -306,6 +309,8 @@ class PortfolioState:
             self.updates.overtake(ticket)
         self.tickets.close(ticket)
         self.history.see(reward)
+        if kind == "rewarded":
+            self.history.count_delay(self.tickets.round - ticket.round)
         self.counts.clipped += was_clipped
         if kind == "expired":
             self.tickets.expired_round = max(self.tickets.expired_round, ticket.round)
@@ -419,11 +424,12 @@ class PortfolioState:
         self.events.emit("drift", alarm)
 
     def _finish(self, failed: Sequence[FailedUpdate], eliminations: Sequence[AnyElimination]) -> None:
-        """Count failures of learners, retire eliminated ones, and announce both."""
+        """Announce failures of learners and eliminations, and retire eliminated learners."""
         names = self.pool.names
         for update in failed:
-            self.events.emit("update_failed", {"name": names[update.learner], **update._asdict()})
-            self.pool.count_failure(update.learner, update.error, self.tickets.round, deciding=False)
+            if update.error != NOT_TRIED and self.pool.members[update.learner].reports(self.tickets.round):
+                self.events.emit("update_failed", {"name": names[update.learner], **update._asdict()})
+        self.pool.announce_pauses()
         for elimination in eliminations:
             self.updates.retire(elimination.learner.index)
         for elimination in self.reporter.in_rounds(eliminations):
@@ -441,7 +447,7 @@ class PortfolioState:
         proposals = {int(j): Proposal(*proposal) for j, proposal in data["proposals"].items()}
         decision, selector = Decision.of_event(data), self.selection.selector
         if choice is not None:
-            replay(selector, choice, data["available"])
+            self.selection.replay(choice, data["id"], data["round"], data["available"], data.get("odds"))
             observe(self.selection, choice, proposals, dict(data["substitutes"]), decision.action, self.settings)
             if left_out:
                 require(selector, LeavesOut, "leave a round out of evidence").leave_out(choice)
@@ -481,6 +487,14 @@ class PortfolioState:
     def fold_withdrawn(self, data: Mapping[str, Plain]) -> None:
         self.withdraw(self.tickets.open[data["id"]], logged_failures(data))
 
+    def note_rule(self, version: int | None) -> None:
+        """Announce the version of the selector's rule if it is another one than before."""
+        selection = self.selection
+        if version != selection.noted_version:
+            data = {"name": selection.can.name, "version": version, "before": selection.noted_version}
+            selection.noted_version = version
+            self.events.emit("rule", data)
+
     def fold_warmed(self, data: Mapping[str, Plain]) -> None:
         i = self.pool.index(data["name"])
         self.pool.members[i].adapted.restore(data["state"])
@@ -512,9 +526,11 @@ class PortfolioState:
             "settings": self.settings.to_plain(),
             "declared": self.declared.to_plain(),
             "recommendation": self.recommendation,
+            "rule_version": self.selection.noted_version,
             "drift": self.drift.state(),
             "counts": asdict(self.counts),
             "history": self.history.state(),
+            "blocked_at": self.events.blocked_at,
             "tickets": self.tickets.state(),
             "updates": self.updates.state(),
         }
@@ -533,9 +549,11 @@ class PortfolioState:
                 member.adapted.restore(part["state"])
             member.restore(row)
         state.recommendation, state.counts = saved["recommendation"], Counts(**saved["counts"])
+        state.selection.noted_version = saved.get("rule_version")
         state.declared = PortfolioSettings(**old_forms.settings(saved["declared"]))
         state.drift.restore(saved["drift"])
         state.history.restore(saved["history"])
+        state.events.blocked_at = saved.get("blocked_at")
         state.tickets.restore(saved["tickets"])
         state.updates.restore(saved["updates"], state.tickets.open.values())
         if state.settings.fallback is lost_function:
@@ -547,3 +565,34 @@ class PortfolioState:
 
 def logged_failures(data: Mapping[str, Plain]) -> Failures:
     return {(learner, round_): error for learner, round_, error in data["failed"]}
+
+
+def bound_from(row: Config | None) -> Bound | None:
+    """Return the bound of a learner that was added, from its event."""
+    return None if row is None else from_json(row)
+
+
+def _add_logged(portfolio: Any, data: Mapping[str, Plain]) -> None:
+    (learner,) = rebuild_learners([data["learner"]], None)
+    AdaptedLearner(learner).restore(data["learner"]["state"])
+    portfolio.add_learner(learner, bound=bound_from(data["bound"]))
+
+
+# How each kind of event changes a portfolio and its state.
+FOLDS: dict[str, Callable[[Any, PortfolioState, Mapping[str, Plain]], object]] = {
+    "decided": lambda _, state, data: state.fold_decided(data),
+    "rewarded": lambda _, state, data: state.fold_settled("rewarded", data),
+    "expired": lambda _, state, data: state.fold_settled("expired", data),
+    "withdrawn": lambda _, state, data: state.fold_withdrawn(data),
+    "ignored": lambda _, state, data: state.ignore(data["id"]),
+    "updates_retried": lambda _, state, data: state.retry_updates(logged_failures(data)),
+    "learner_added": lambda portfolio, _, data: _add_logged(portfolio, data),
+    "learner_removed": lambda portfolio, _, data: portfolio.remove_learner(data["name"]),
+    "learner_renamed": lambda portfolio, _, data: portfolio.rename_learner(data["name"], data["new"]),
+    "learner_suspended": lambda portfolio, _, data: portfolio.suspend(data["name"]),
+    "learner_resumed": lambda portfolio, _, data: portfolio.resume(data["name"]),
+    "learner_warmed": lambda _, state, data: state.fold_warmed(data),
+    "rounds_replayed": lambda _, state, data: state.count_replayed(data["rounds"]),
+    "config": lambda _, state, data: state.fold_config(data),
+    "rule": lambda _, state, data: state.note_rule(data["version"]),
+}

@@ -37,6 +37,8 @@ MAX_NUMBERS = 5_000  # in all samples: 40 KB
 MAX_MARKS = 120
 MAX_REASON_LENGTH = 160  # characters
 MIN_REPORTED = 100  # held-up rewards for which a line in the log is worth it
+USUAL = 0.99  # share of the rewards that come in the usual time
+DELAY_BITS = 4  # significant bits of a delay that are kept
 MIN_REWARDS, MAX_SHARE = 1_000, 1e-3  # a range is oversized if at least so many rewards span less than this share of it
 # States of a learner; `equipoise.portfolio.text` has the words.
 ACTIVE, SUSPENDED, PAUSED, ELIMINATED = "active", "suspended", "paused", "eliminated"
@@ -75,6 +77,7 @@ class History:
         self.n_rewards = 0
         self.lowest, self.highest = inf, -inf
         self.warned = False  # whether an oversized range was reported
+        self._delays: Counter[int] = Counter()  # number of rewards by their delay in rounds, rounded up
         self._ratio = RATIO
         self._rows: list[array[float]] = []
 
@@ -92,6 +95,22 @@ class History:
         self.n_rewards += 1
         if not self.lowest <= reward <= self.highest:
             self.lowest, self.highest = min(self.lowest, reward), max(self.highest, reward)
+
+    def count_delay(self, rounds: int) -> None:
+        """Count a reward that came so many rounds after its decision."""
+        if rounds >= 1 << DELAY_BITS:
+            step = 1 << rounds.bit_length() - DELAY_BITS
+            rounds = -(-rounds // step) * step
+        self._delays[rounds] += 1
+
+    def usual_delay(self) -> float:
+        """Return the delay in rounds, rounded up by less than 1/8, that 99 % of the rewards did not exceed."""
+        left = USUAL * sum(self._delays.values())
+        for delay, number in sorted(self._delays.items()):
+            left -= number
+            if left <= 0.0:
+                return delay
+        return inf
 
     def sample(self, round_: int, standing: Sequence[Standing], certificate: Certificate) -> None:
         """Add a sample, and determine the round of the next."""
@@ -137,6 +156,7 @@ class History:
             "lengths": np.array([len(row) for row in self._rows], np.int64),
             "marks": [tuple(mark) for mark in self.marks],
             "next": np.array([self.next_round, self._ratio], np.float64),
+            "delays": np.array(sorted(self._delays.items()), np.int64).reshape(-1, 2),
             "rewards": np.array([self.n_rewards, self.lowest, self.highest, self.warned], np.float64),
         }
 
@@ -147,6 +167,7 @@ class History:
         self._rows = [array("d", row.tolist()) for row in numbers]
         self.marks = [Mark(*row) for row in state["marks"]]
         self.next_round, self._ratio = np.asarray(state["next"]).tolist()
+        self._delays = Counter(dict(np.asarray(state.get("delays", ())).reshape(-1, 2).astype(int).tolist()))
         n_rewards, self.lowest, self.highest, warned = np.asarray(state["rewards"]).tolist()
         self.n_rewards, self.warned = int(n_rewards), bool(warned)
 
@@ -269,6 +290,7 @@ class Parts(Protocol):
     rounds: Rounds
     events: Events
     counts: Counts
+    history: History
     recommendation: str
 
     @property
@@ -412,6 +434,8 @@ class Reporter:
             ],
             "failed_updates": len(state.updates.failed),
             "forgotten_updates": state.updates.forgotten,
+            "folded_differently": state.selection.folded_differently,
+            "first_folded_differently": state.selection.first_folded_differently,
             "unknown_propensities": [
                 f"{name}: {reason}" for name, reason in sorted(state.rounds.propensities.unknown.items())
             ],
@@ -456,10 +480,26 @@ class Reporter:
             if waiting is not None:
                 yield Blocking(i, *waiting, "updates")
 
-    def blocked(self) -> Iterator[tuple[int, Config]]:
-        """Yield the decisions that hold up many others: the round of each, and the data of its event."""
-        for i, ticket, held_up, what in self._blocking():
-            if held_up >= MIN_REPORTED:
-                name = self._state.pool.members[i].name
-                about = {"id": ticket.id, "name": name, "holds_up": held_up, "what": what}
-                yield ticket.round, {**about, **self._age(ticket)}
+    def blocked(self) -> Config | None:
+        """Return the data of an event about the decision that holds up most rewards for longer than usual, if any.
+
+        Its reward is past the deadline or, without one, older than the delay of 99 % of the rewards of this portfolio.
+        """
+        state, found = self._state, [each for each in self._blocking() if each.held_up >= MIN_REPORTED]
+        round_, usual = state.tickets.round, state.history.usual_delay() if found else inf
+        if state.settings.deadline is None:
+            late, late_by = [each for each in found if round_ - each.ticket.round > usual], "later than 99 % of rewards"
+        else:
+            late, late_by = [each for each in found if state.tickets.is_overdue(each.ticket)], "past its deadline"
+        if not late:
+            return None
+        i, ticket, held_up, what = max(late, key=lambda each: each.held_up)
+        name, others = state.pool.members[i].name, len({each.ticket.round for each in late} - {ticket.round})
+        more = f", as do others for {others:,} more decisions" if others else ""
+        age = round_ - ticket.round
+        sentence = (
+            f"decision {ticket.id} of learner {name!r} has no reward after {age:,} rounds, {late_by}, "
+            f"and {held_up:,} later rewards wait for it{more}: learn its reward, withdraw it, or set a deadline"
+        )
+        about = {"id": ticket.id, "name": name, "holds_up": held_up, "what": what}
+        return {**about, **self._age(ticket), "others": others, "sentence": sentence}

@@ -409,6 +409,9 @@ class HeldRewards:
         self._settled = 0  # delays of the cohort that are known
         self._earlier: list[float] = []  # sorted delays of the cohort before it
 
+    def __repr__(self) -> str:
+        return f"HeldRewards({len(self)} rewards)"
+
     def __len__(self) -> int:
         return len(self._held)
 
@@ -528,6 +531,10 @@ class Tickets:
             at = self.clock.now(self.time)
         self.time, self.timed = max(self.time, check_time(at)), True
         return self.time
+
+    def now(self) -> float:
+        """Return the time of the last call or, if calls have no times, of the clock."""
+        return self.time if self.timed else self.clock.now()
 
     def is_overdue(self, ticket: Ticket) -> bool:
         return self.is_past_deadline(ticket.round, ticket.time)

@@ -8,7 +8,8 @@ once would bias their data. All others learn at once. A selector with the capabi
 decided, which learners learn from it.
 
 A learner that raises an error loses that update and nothing else: the update goes to a list of failed updates, of
-bounded length, from which it can be tried again.
+bounded length, from which it can be tried again. While a learner is paused because updates have failed, its updates go
+to that list without a try.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from typing import NamedTuple
 from equipoise.errors import InvalidArgument
 from equipoise.learner import AdaptedLearner
 from equipoise.portfolio.pool import Member, Pool, describe_error
-from equipoise.portfolio.tickets import Ticket
+from equipoise.portfolio.tickets import Ticket, Tickets
 from equipoise.selector import Updates
 from equipoise.types import Config
 
 MAX_FAILED_UPDATES = 1_000
+NOT_TRIED = "not tried: the learner was paused"  # the error of an update during a pause
 Failures = Mapping[tuple[int, int], str]  # the errors of updates that failed according to a log, by learner and round
 
 
@@ -41,7 +43,10 @@ class FailedUpdate(NamedTuple):
 class LearnerUpdates:
     """Updates learners, and keeps the updates that failed."""
 
-    def __init__(self, pool: Pool, *, decides: Updates | None, weighted: bool, in_order: Iterable[int]) -> None:
+    def __init__(
+        self, pool: Pool, tickets: Tickets, *, decides: Updates | None, weighted: bool, in_order: Iterable[int]
+    ) -> None:
+        self._pool, self._tickets = pool, tickets
         self._members: list[Member] = pool.members
         self._decides, self.weighted = decides, weighted
         self.sharing: set[int] = set()  # learners that learn from every round
@@ -139,7 +144,7 @@ class LearnerUpdates:
         updates, self._failed = list(self._failed), deque()
         failed: list[FailedUpdate] = []
         for update, ticket in updates:
-            self._update(update.learner, ticket, failures, failed)
+            self._update(update.learner, ticket, failures, failed, paused_too=True)
         return len(updates) - len(failed), failed
 
     def _advance(self, i: int, failures: Failures | None, failed: list[FailedUpdate]) -> None:
@@ -148,13 +153,24 @@ class LearnerUpdates:
             self._update(i, queue[0], failures, failed)
             queue.popleft()
 
-    def _update(self, i: int, ticket: Ticket, failures: Failures | None, failed: list[FailedUpdate]) -> None:
+    def _update(
+        self,
+        i: int,
+        ticket: Ticket,
+        failures: Failures | None,
+        failed: list[FailedUpdate],
+        *,
+        paused_too: bool = False,
+    ) -> None:
         member = self._members[i]
         learner = member.learner
         if i in ticket.updated or learner is None:
             return
         if failures is not None and (i, ticket.round) in failures:
             self._fail(i, ticket, failures[i, ticket.round], failed)
+            return
+        if failures is None and not paused_too and not member.can_learn(self._tickets.round):
+            self._fail(i, ticket, NOT_TRIED, failed)
             return
         since = perf_counter()
         try:
@@ -177,6 +193,8 @@ class LearnerUpdates:
         if len(self._failed) > MAX_FAILED_UPDATES:
             self._failed.popleft()
             self.forgotten += 1
+        if error != NOT_TRIED:
+            self._pool.count_failure(i, error, self._tickets.round, deciding=False)
 
     def _call(self, i: int, learner: AdaptedLearner, ticket: Ticket) -> None:
         context, offers, plan = ticket.context, ticket.offers, ticket.plan

@@ -33,6 +33,7 @@ LEVELS = {
     "open": ("open_decisions", "Decisions that wait for their reward"),
     "overdue": ("overdue_decisions", "Decisions past their deadline that are not closed yet"),
     "failed_updates": ("failed_updates", "Updates that learners failed to make"),
+    "folded_differently": ("folded_differently", "Logged decisions for which the present rule has other odds"),
 }
 CERTIFIED = {
     "regret_upper": ("regret_upper", "Certified upper bound on the total regret"),

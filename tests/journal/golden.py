@@ -138,6 +138,9 @@ def play_rules(live: Any) -> None:
     """Replay a log, eliminate, see drift, and begin a new epoch, in which a missing reward holds up others."""
     logged = [LoggedRound(None, k // 2 % 3, float(k // 2 % 3 == 0), 1 / 3) for k in range(12)]
     live.warm_start(Logged(logged), evidence=True)
+    with patch.object(BalancedElimination, "rule_version", 0):
+        live.transact(lambda portfolio, at: portfolio.note_rule())
+    live.transact(lambda portfolio, at: portfolio.note_rule())
     early: list[Any] = []
     for t in range(280):
         at, decision = START + t, live.decide(None, at=START + t)
@@ -188,6 +191,7 @@ def fixed() -> Iterator[None]:
         stack.enter_context(patch("equipoise.journal.sqlite.clock", lambda: START))
         stack.enter_context(patch("equipoise.portfolio.state.REPORTED_EVERY", 32))
         stack.enter_context(patch("equipoise.portfolio.statements.MIN_REPORTED", 10))
+        stack.enter_context(patch("equipoise.portfolio.events.BLOCKED_EVERY", 0.0))
         yield
 
 

@@ -195,9 +195,10 @@ def test_tables_have_a_cell_for_every_column(tmp_path: Path) -> None:
         *(("selector", name) for name in SELECTORS),
     ]
     assert tuple(table.head[1:]) == COLUMNS and all(len(row) == len(table.head) for row in table.rows)
-    assert table.rows[3][3:5] == ("small 3/3", "0 of 3")
-    assert table.rows[4][3] == "none"
-    assert table.rows[0][2:5] == ("", "", "")
+    assert table.rows[3][5:7] == ("small 3/3", "0 of 3")
+    assert table.rows[3][2:4] == ("1.98 ± 0.02", "0.98")
+    assert table.rows[4][5] == "none"
+    assert table.rows[0][2:7] == ("",) * 5
     shares = plays(summary)
     assert tuple(shares.head[1:]) == tuple(LEARNERS)
     assert [row[1:] for row in shares.rows] == [("16.7 %", "50.0 %", "33.3 %"), ("33.4 %", "33.3 %", "33.3 %")]

@@ -387,10 +387,11 @@ def test_a_mixed_pool_is_saved_and_continues_identically(tmp_path: Path) -> None
     portfolio.save(tmp_path / "p")
     loaded = Portfolio.load(tmp_path / "p", [OFUL(2), OFUL(4), Erratic(1), Silent(-1), Savable(2)])
     assert saved(loaded) == saved(portfolio)
-    assert disturb(loaded, 100, 2) == disturb(portfolio, 100, 2)
+    further = disturb(portfolio, 100, 2)
+    assert disturb(loaded, 100, 2) == further
     assert saved(loaded) == saved(portfolio)
-    silent = portfolio.learners[3]
-    assert silent.asked < 60 and not [each for each in portfolio.health()["learners"] if each is None]
+    # The silent learner is asked in its own rounds only; in some of these the mask excludes its action.
+    assert portfolio.learners[3].asked == sum(3 in row[:2] for row in drawn + further) < 250
 
 
 def test_a_journal_of_a_mixed_pool_is_recovered_and_rebuilt(tmp_path: Path) -> None:

@@ -319,6 +319,8 @@ def test_a_fold_of_the_events_gives_the_same_state(name: str) -> None:
     portfolio, folded = make(name), make(name)
     portfolio.on_event(events.append)
     play(portfolio, lambda: portfolio.learners, 160)
+    for learner in folded.learners:
+        learner.fails = True  # a fold asks no learner
     for event in events:
         folded.apply(event)
     assert saved(folded) == saved(portfolio)
@@ -473,9 +475,8 @@ def test_availability_in_a_file_has_no_effect_and_says_so(caplog: pytest.LogCapt
     content = {"version": 1, "name": "shop", "availability": "independent", "learner": [{"use": "UCB", "arms": 2}]}
     with caplog.at_level(logging.INFO, "equipoise"):
         parse(content).portfolio()
-    assert caplog.messages == [
-        "the setting availability has no effect now: a round counts for the learner that was drawn"
-    ]
+    told = "the setting availability has no effect now: a round counts for the learner that was drawn"
+    assert caplog.messages.count(told) == 1
 
 
 def test_availability_in_a_saved_portfolio_has_no_effect() -> None:

@@ -203,8 +203,8 @@ class IsCopiedByReference(Sound):
 
 
 class ReplaysTheFirstLearner(Sound):
-    def replay(self, choice, available=None):
-        super().replay(choice._replace(learner=0), available)
+    def replay(self, choice, available=None, odds=None):
+        return super().replay(choice._replace(learner=0), available, odds)
 
 
 class TakesAnyState(Sound):

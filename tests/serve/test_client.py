@@ -89,11 +89,12 @@ def test_requests_are_repeated_with_the_same_id() -> None:
         return 200, {}, json.dumps({"id": json.loads(request["body"])["id"], "propensity": 0.5, **DECIDED}).encode()
 
     with scripted(script) as (url, seen), Client(url, "arms", token="secret", backoff_seconds=0.001) as client:
-        decision = client.decide()
+        decision = client.decide(available=["UCB"])
     assert len({request["body"] for request in seen}) == 1 and len(seen) == 4
     assert (decision.action, decision.learner_name, decision.propensity) == (1, "UCB", 0.5)
     assert isnan(decision.action_probability) and decision.id == json.loads(seen[0]["body"])["id"]
     assert seen[0]["path"] == "/v1/portfolios/arms/decide"
+    assert json.loads(seen[0]["body"])["available"] == ["UCB"] and decision.drawn is None
     assert seen[0]["headers"]["Authorization"] == "Bearer secret" and "secret" not in repr(client)
 
 

@@ -201,6 +201,7 @@ def test_lists_health_metrics_and_page(service: TestClient) -> None:
     assert service.get("/healthz").json() == service.get("/readyz").json() == {"status": "ok"}
     text = service.get("/metrics").text
     assert 'equipoise_decisions_total{portfolio="arms"} 1.0' in text
+    assert 'equipoise_folded_differently{portfolio="arms"} 0.0' in text
     assert 'equipoise_requests_total{operation="decide",status="200"} 1.0' in text
     assert 'equipoise_active{learner="greedy",portfolio="arms"} 1.0' in text
     assert 'equipoise_learner_state{learner="greedy",portfolio="arms",state="active"} 1.0' in text
@@ -277,7 +278,9 @@ def test_a_pool_in_which_one_learner_cannot_share_is_served_and_reopened(tmp_pat
     for start in range(2):
         with client(MIXED, data=tmp_path / "data") as service:
             status = service.get("/v1/portfolios/mixed").json()
-            assert status["description"].endswith("CounterfactualBalancing: 2 of 3 learners learn from rounds of others.")
+            assert status["description"].endswith(
+                "CounterfactualBalancing: 2 of 3 learners learn from rounds of others."
+            )
             for t in range(12):
                 available = ["small"] if t == 5 else None
                 decision = decide(service, "mixed", context=context, available=available, id=f"{start}-{t}")

@@ -116,7 +116,7 @@ def selector_nanos(n_learners: int, rounds: int, scale: Scale) -> list[float]:
     marks, zeros = log_rounds(rounds), np.zeros(n_learners)
     tapes = Tapes(KArmedBandit([0.5, 0.5]), [Constant(0) for _ in range(n_learners)], marks, seed=0)
     recorded = {f"rows.{i}": own for i, own in enumerate(rows)}
-    tapes.restore({"curves": np.zeros((n_learners, len(marks))), "seconds": zeros, "plays": zeros, **recorded})
+    tapes.restore({"curves": np.zeros((n_learners, 2, len(marks))), "seconds": zeros, "plays": zeros, **recorded})
     seconds = []
     for _ in range(scale.repeats):
         selector = BalancedElimination([Power(1.0)] * n_learners)

@@ -1,7 +1,7 @@
 """Statements and propensities when learners fail: `python -m tools.studies.live_portfolio intervals mean_weights`.
 
-Intervals: settings in which a visitor has x = 0 with probability .3, every action pays x, and the optimum is .7. No
-learner has any regret. What happens at x = 0 differs:
+Intervals: settings in which a visitor has x = 0 with probability .3, every action pays x, and the optimum is .7, so
+that no learner has any regret. What happens at x = 0 differs:
 - raises: learner 0 raises an error,
 - excluded: the caller excludes learner 0 by `available=`,
 - fallback: both learners raise an error, and the fallback acts,

@@ -24,6 +24,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.kernels.marks import kernel
+from equipoise.kernels.powers import power
 from equipoise.lab.rivals.selecting import (
     SelectingLearner,
     mask_features,
@@ -73,7 +74,7 @@ def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Genera
 
 @kernel
 def explores(params: Params, memory: Memory) -> bool:
-    return bool(memory.played[0] >= params.first_phase * 25 ** memory.phase[0])
+    return bool(memory.played[0] >= params.first_phase * power(25, memory.phase[0]))
 
 
 @kernel
@@ -84,10 +85,10 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
     update_offered(ridge, rows, action, reward - params.low)
     memory.played[0] += 1
     phase = memory.phase[0]
-    if memory.played[0] == params.first_phase * 25**phase + params.first_random * 5**phase:
+    if memory.played[0] == params.first_phase * power(25, phase) + params.first_random * power(5, phase):
         memory.phase[0] += 1
         memory.played[0] = 0
-        threshold = 0.5 * 0.5 ** memory.phase[0] * params.norm_bound
+        threshold = 0.5 * power(0.5, memory.phase[0]) * params.norm_bound
         for j in range(len(memory.kept)):
             memory.kept[j] = 1.0 if abs(memory.random_ridge.theta[j]) >= threshold else 0.0
         restart(memory.ridge, params.regularization)

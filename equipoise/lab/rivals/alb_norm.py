@@ -25,6 +25,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from equipoise.kernels.marks import kernel
+from equipoise.kernels.powers import power
 from equipoise.lab.rivals.selecting import add_intercepts, check_n_rows, check_rows_are_arms, optimistic_action
 from equipoise.learner import Proposal
 from equipoise.learners._core.base import Kernels
@@ -68,7 +69,7 @@ def decide(params: Params, memory: Memory, actions: Array, rng: np.random.Genera
 def ellipsoid_of(params: Params, memory: Memory) -> Ellipsoid:
     """The ellipsoid of the current epoch, which fails with probability delta / 2^epoch."""
     log_term = 2.0 * (memory.epoch[0] * log(2.0) + log(1.0 / params.delta))
-    norm = sqrt(params.intercepts + memory.norm_bound[0] ** 2)
+    norm = sqrt(params.intercepts + memory.norm_bound[0] * memory.norm_bound[0])
     return Ellipsoid(params.noise, log_term, sqrt(params.regularization) * norm)
 
 
@@ -77,7 +78,7 @@ def learn(params: Params, memory: Memory, actions: Array, action: int, reward: f
     rows = add_intercepts(actions, params.arms, params.dim)
     update_offered(memory.ridge, rows, action, reward - params.low)
     # Epochs of length T_1, 2 T_1, 4 T_1, ... end after T_1, 3 T_1, 7 T_1, ... rounds.
-    if memory.ridge.updates[0] == params.first_epoch * (2 ** memory.epoch[0] - 1):
+    if memory.ridge.updates[0] == params.first_epoch * (power(2, memory.epoch[0]) - 1):
         norm = max_norm(memory.ridge, params.arms, ellipsoid_radius(ellipsoid_of(params, memory), memory.ridge))
         memory.norm_bound[0] = min(memory.norm_bound[0], norm)
         memory.epoch[0] += 1
@@ -90,7 +91,12 @@ def max_norm(ridge: Ridge, arms: int, radius: float) -> float:
     return sqrt((theta * theta).sum()) + radius * float(np.linalg.norm(factor, 2))
 
 
-@describe(norm_bound="Initial upper bound on the norm of theta*, positive.")
+@describe(
+    norm_bound=(
+        "Initial upper bound on the norm of theta*, positive, in units of rewards. Default: the width of the reward "
+        "range."
+    )
+)
 @configurable
 class ALBNorm(LinearLearner[Params, Memory]):
     """Optimistic least squares with a bound on the norm of the parameter that shrinks as data arrive.

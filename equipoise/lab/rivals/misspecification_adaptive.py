@@ -79,7 +79,8 @@ def pmf(params: Params, memory: Memory, actions: Array) -> Array:
 def level_probabilities(params: Params, memory: Memory, m: int, actions: Array) -> Array:
     """p_m: the distribution of the action of level m."""
     means, n_actions = predict(memory.ridges[m], actions), len(actions)
-    rate = sqrt(n_actions * min(1.0 / params.errors[m] ** 2, params.exploitation / memory.rhos[m]))
+    error = params.errors[m]
+    rate = sqrt(n_actions * min(1.0 / (error * error), params.exploitation / memory.rhos[m]))
     return inverse_gap_weights(means, int(means.argmax()), rate, params.high - params.low)
 
 
@@ -114,7 +115,8 @@ def tsallis_weights(losses: Array, learning_rate: float, weights: Array) -> None
         total = slope = 0.0
         for m in range(len(losses)):
             gap = losses[m] - min_loss + distance
-            weights[m] = 4.0 / (learning_rate * gap) ** 2
+            scaled = learning_rate * gap
+            weights[m] = 4.0 / (scaled * scaled)
             total += weights[m]
             slope += 2.0 * weights[m] / gap
         step = (total - 1.0) / slope

@@ -182,7 +182,8 @@ def _gap_increments(params: Params, memory: Memory) -> Array:
 @kernel
 def threshold(params: Params, memory: Memory, degrees: int) -> float:
     """Upper bound on the estimated gap to a class with `degrees` more features if the current class is sufficient."""
-    tail = log(len(params.dims) * (pi * memory.tests[0]) ** 2 / (6.0 * params.delta))
+    scaled = pi * memory.tests[0]
+    tail = log(len(params.dims) * (scaled * scaled) / (6.0 * params.delta))
     return float(params.largest_square * (2.0 * sqrt(degrees * tail) + 2.0 * tail) / memory.explored[0])
 
 

@@ -31,6 +31,7 @@ import numpy as np
 
 from equipoise.certificates import Elimination
 from equipoise.kernels.marks import kernel
+from equipoise.kernels.powers import power
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.evidence import comes_first, count_active, nth_active, rounds_made
 from equipoise.selectors._core.kernels import Kernels, Params, nested_kernels
@@ -105,7 +106,7 @@ def credit(params: Params, state: State, i: int, reward: float, regret: float, p
     evidence.credit(params.evidence, state.evidence, i, reward, regret)
     account = state.evidence.accounts[i]
     mark = mark_below(account.booked_plays)
-    if account.booked_plays == 2**mark:
+    if account.booked_plays == power(2, mark):
         state.marks[i * N_MARKS + mark].rewards = account.rewards
 
 

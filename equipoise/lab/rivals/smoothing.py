@@ -21,7 +21,7 @@ learner is sampled, and the algorithm gets no reward for the first.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple
 
@@ -144,7 +144,7 @@ class SmoothedLearners(LearnerAccounts):
             return Choice(learner, rounds.open(learner, chance), 1.0)
         return Choice(learner, rounds.open(learner, 0.0), chance)
 
-    def replay(self, choice: Choice, available: Collection[int] | None) -> None:
+    def replay(self, choice: Choice, available: Collection[int] | None, odds: Sequence[float] | None) -> bool:
         raise InvalidArgument(
             f"choice is {choice}, but the selector cannot replay it: it does not say which policy plays"
         )

@@ -28,6 +28,7 @@ from typing import ClassVar, NamedTuple
 
 from equipoise.certificates import Elimination
 from equipoise.kernels.marks import kernel
+from equipoise.kernels.powers import power
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
 from equipoise.selectors._core.selector import KernelSelector
@@ -65,7 +66,7 @@ def arrive(params: Params, state: State[Odds], i: int, reward: float, probabilit
         next_round += odds[j].losses
     least = odds[0].loss_sum
     for j in range(n_learners):
-        odds[j].rate = params.growth ** odds[j].rises / sqrt(next_round)
+        odds[j].rate = power(params.growth, odds[j].rises) / sqrt(next_round)
         least = min(least, odds[j].loss_sum)
     for j in range(n_learners):
         odds[j].loss_sum -= least
@@ -73,7 +74,7 @@ def arrive(params: Params, state: State[Odds], i: int, reward: float, probabilit
     for j in range(n_learners):
         row = odds[j]
         row.probability = (1.0 - 1.0 / next_round) * row.weight + 1.0 / (next_round * n_learners)
-        if row.rises < params.max_rises and row.weight * 5.0 * n_learners * 2.0**row.rises < 1.0:
+        if row.rises < params.max_rises and row.weight * 5.0 * n_learners * power(2.0, row.rises) < 1.0:
             row.rises += 1
             row.loss_sum = x + (row.loss_sum - x) / params.growth
 

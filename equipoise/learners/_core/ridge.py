@@ -29,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.kernels.marks import kernel, native
+from equipoise.kernels.powers import power
 from equipoise.types import Array, Integers
 
 REFRESH_INTERVAL = 512  # updates after which cached means and norms of a fixed action set are recomputed
@@ -101,7 +102,7 @@ def ellipsoid_radius(ellipsoid: Ellipsoid, ridge: Ridge) -> float:
     spread = ridge.log_determinant.item() + ellipsoid.log_term  # floats of Python are faster than those of NumPy
     if ridge.weights[1] > 1.0:
         level = ceil(log2(ridge.weights[1]))
-        spread = 2.0**level * (spread + 2.0 * log(level * (level + 1.0)))
+        spread = power(2.0, level) * (spread + 2.0 * log(level * (level + 1.0)))
     return ellipsoid.noise * sqrt(spread) + ellipsoid.bias
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from equipoise.errors import IncompatibleLearner, InvalidArgument, UnknownDecision
 from equipoise.learner import Proposal, Proposals, accepts, capabilities, part_name
-from equipoise.selector import Choice
+from equipoise.selector import TOLERANCE, Choice, check_odds, differ
 from equipoise.selectors._core import pairs
 from equipoise.selectors._core.ledger import Accounts, Details, Entry, Substitutes, check_regret
 from equipoise.selectors._core.pairs import AGREED, ALL, OWN, SILENT, Expert
@@ -57,8 +57,9 @@ class LearnerAccounts(Accounts):
         learner, chance = rounds.kernels.choose(rounds.radii.params, rounds.state, rng)
         return Choice(learner, rounds.open(learner, chance), chance)
 
-    def replay(self, choice: Choice, available: Collection[int] | None) -> None:
+    def replay(self, choice: Choice, available: Collection[int] | None, odds: Sequence[float] | None) -> bool:
         self._rounds.open(choice.learner, choice.probability)
+        return False
 
     def entry(self, choice: Choice) -> Entry:
         return self._rounds.ledger.entry(choice.learner, choice.play, choice.learner)
@@ -215,16 +216,32 @@ class Experts(Accounts):
         e, chance = rounds.kernels.choose(rounds.radii.params, rounds.state, rng)
         return self._open(e, chance, tuple([row.probability for row in self.rows]))
 
-    def replay(self, choice: Choice, available: Collection[int] | None) -> None:
+    def replay(self, choice: Choice, available: Collection[int] | None, odds: Sequence[float] | None) -> bool:
         e, rounds = self._expert(choice), self._rounds
+        logged = None if odds is None else self._check_odds(e, choice, odds)
         masked = () if available is None else rounds.mask_unavailable(available)
         try:
-            odds = self.odds()
-            if choice.probability != self._learner_chance(e, odds) or not odds[e] > 0.0:
-                raise InvalidArgument(f"choice is {choice}, but that play has probability {odds[e]} now")
-            self._open(e, odds[e], odds)
+            if not rounds.evidence.accounts[e].active:
+                raise InvalidArgument(f"choice is {choice}, but that learner was removed or is not available")
+            present = self.odds()
+            if logged is not None:
+                self._open(e, logged[e], logged)
+                return differ(logged, present)
+            if present[e] > 0.0:
+                self._open(e, present[e], present)
+                return differ((choice.probability,), (self._learner_chance(e, present),))
+            # A log without odds, of a play that the rule would not make now. As a certain play it compares no experts.
+            self._open(e, 1.0, tuple([float(k == e) for k in range(len(self.rows))]))
+            return True
         finally:
             rounds.unmask(masked)
+
+    def _check_odds(self, e: int, choice: Choice, odds: Sequence[float]) -> tuple[float, ...]:
+        """Return logged odds; raise an error if the choice cannot have been drawn with them."""
+        logged = check_odds(odds, len(self.rows))
+        if not logged[e] > 0.0 or differ((choice.probability,), (self._learner_chance(e, logged),)):
+            raise InvalidArgument(f"choice is {choice}, but that play has probability {logged[e]} in odds")
+        return logged
 
     def _open(self, e: int, chance: float, odds: tuple[float, ...]) -> Choice:
         rounds = self._rounds
@@ -379,7 +396,7 @@ class Experts(Accounts):
 
     def check_saved(self, ledger: State) -> None:
         for row in ledger["experts.odds"].tolist():
-            if abs(sum(row) - 1.0) > 1e-9:
+            if abs(sum(row) - 1.0) > TOLERANCE:
                 raise InvalidArgument(f"state ledger.experts.odds has a row {row}, but it must sum to 1")
 
     def clear(self) -> None:

@@ -397,7 +397,9 @@ class Accounts(Protocol):
 
     def choose(self, rng: np.random.Generator | None) -> Choice: ...  # among the active accounts; opens a play
 
-    def replay(self, choice: Choice, available: Collection[int] | None) -> None: ...  # opens a play
+    def replay(self, choice: Choice, available: Collection[int] | None, odds: Sequence[float] | None) -> bool:
+        """Open a play with logged `odds`, if it has any; return whether the present rule has other ones."""
+        ...
 
     def entry(self, choice: Choice) -> Entry: ...  # an open play
 

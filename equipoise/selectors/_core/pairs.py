@@ -205,7 +205,8 @@ def score(params: evidence.Params, state: State, e: int, reward: float, values: 
         if predicts:
             value = values[expert.learner]
             predicts = value == value
-            expert.error = error = (reward - (low if value < low else high if value > high else value)) ** 2
+            distance = reward - (low if value < low else high if value > high else value)
+            expert.error = error = distance * distance
             for k in range(j if predicts else 0):
                 other = experts[k]
                 if other.predicts:
@@ -242,8 +243,9 @@ def learns(expert: Expert, drawn: Expert, proposed: int, played: int) -> bool:
 def variance(params: evidence.Params, state: State) -> float:
     """s^2: the variance of rewards where experts disagree."""
     spread = state.spread[0]
-    observed = spread.squares / spread.rounds if spread.rounds > 0 else params.width**2 / 4.0
-    return max(observed, 1e-4 * params.width**2)
+    squared_width = params.width * params.width
+    observed = spread.squares / spread.rounds if spread.rounds > 0 else squared_width / 4.0
+    return max(observed, 1e-4 * squared_width)
 
 
 @kernel
@@ -301,14 +303,14 @@ def compare(state: State, leader: int, bonuses: bool, squared_scale: float) -> N
             elif f_j > 0.0 and expert.learning >= OWN:
                 f_j = 0.0
             if f_j + z_j > 0.0:
-                squared = z_j * z_j + f_j * f_j if z_j >= 0.0 else (f_j + z_j) ** 2
+                squared = z_j * z_j + f_j * f_j if z_j >= 0.0 else (f_j + z_j) * (f_j + z_j)
                 if squared > expert.against:
                     if f_j == 0.0 and explores(expert):
                         squared *= exploring_share
                     if squared > expert.against:
                         expert.against, expert.rival = squared, k
             if f_k + z_k > 0.0:
-                squared = z_k * z_k + f_k * f_k if z_k >= 0.0 else (f_k + z_k) ** 2
+                squared = z_k * z_k + f_k * f_k if z_k >= 0.0 else (f_k + z_k) * (f_k + z_k)
                 if squared > other.against:
                     if f_k == 0.0 and explores(other):
                         squared *= exploring_share

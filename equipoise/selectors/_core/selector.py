@@ -62,6 +62,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
     """
 
     name: ClassVar[str]
+    rule_version: ClassVar[int] = 1  # counts changes of the probabilities with which it chooses, given the same rewards
     explanation: ClassVar[str]  # how it chooses, in one sentence
     kernels: ClassVar[Kernels]
     state_type: ClassVar[Any] = None  # of a state that has the evidence and one row for each learner; None for others
@@ -310,18 +311,27 @@ class KernelSelector(Configured, Generic[P, S, D]):
         finally:
             rounds.unmask(masked)
 
-    def replay(self, choice: Choice, available: Collection[int] | None = None) -> None:
-        """Open exactly this play, as if it had just been chosen, without random numbers."""
+    def replay(
+        self, choice: Choice, available: Collection[int] | None = None, odds: Sequence[float] | None = None
+    ) -> bool:
+        """Open exactly this play, as if it had just been chosen, without random numbers.
+
+        Evidence rests on the given probabilities. Selectors of experts use the `odds` of all experts as they were
+        logged, and return whether their present rule has other ones.
+        """
         if not 0 <= choice.learner < self.pool_size:
             raise InvalidArgument(f"learner is {choice.learner!r}, but must be from 0 to {self.pool_size - 1}")
         if choice.play != (play := self._rounds.ledger.next_ticket(self._accounts.of(choice.learner)[0])):
             raise InvalidArgument(f"play of learner {choice.learner} is {choice.play!r}, but its next is {play}")
         if available is not None and choice.learner not in self._rounds.check_available(available):
             raise InvalidArgument(f"learner is {choice.learner}, but must be one of available, {sorted(available)}")
-        self._accounts.replay(choice, available)
+        if not 0.0 < choice.probability <= 1.0:
+            raise InvalidArgument(f"probability of choice is {choice.probability!r}, but must lie in (0, 1]")
+        differs = self._accounts.replay(choice, available, odds)
         if available is not None:
             self._accounts.entry(choice).drawable = tuple(available)
         self._rounds.expire()
+        return differs
 
     def tick(self, rounds: int = 1) -> tuple[D, ...]:
         """Count a round that no learner played; returns the resulting eliminations.

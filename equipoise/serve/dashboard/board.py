@@ -148,7 +148,7 @@ class Board:
 
 COUNTS = (
     *("rounds", "unplayed", "fallbacks", "withdrawn", "expired", "ignored", "clipped"),
-    *("open", "overdue", "failed_updates", "forgotten_updates"),
+    *("open", "overdue", "failed_updates", "forgotten_updates", "folded_differently"),
 )
 
 

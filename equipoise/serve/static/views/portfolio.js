@@ -201,6 +201,7 @@ function stuck(state, name) {
       : "There is no deadline: a decision whose reward never comes stays open."),
     h("ul", {},
       line(counts.overdue, `${plural(counts.overdue, "decision is", "decisions are")} past the deadline and will be closed next.`),
+      line(counts.folded_differently, `${plural(counts.folded_differently, "logged decision has", "logged decisions have")} other probabilities than the selector's present rule gives; evidence rests on the logged ones.`),
       line(counts.expired, `${plural(counts.expired, "decision")} reached the deadline without a reward so far.`),
       line(counts.ignored, `${plural(counts.ignored, "reward")} came after the deadline and ${counts.ignored === 1 ? "was" : "were"} ignored.`),
       line(counts.clipped, `${plural(counts.clipped, "reward")} ${counts.clipped === 1 ? "was" : "were"} outside of the range and clipped.`),
