@@ -71,6 +71,7 @@ class JournalSource:
         self._last = self._journal.last_seq
         self._ids = Columns()  # of offers without features
         self._settings: dict[str, Any] = {}  # of the portfolio, as they were at the last event read
+        self._n_named = set[int]()  # numbers of named actions of rounds that have no offers
         self._widths: tuple[int, int] | None = None  # of shared features and of those of offers, as in the first round
 
     @property
@@ -144,15 +145,23 @@ class JournalSource:
         if widths != self._widths:
             found, above = (f"{each[0]} and {_of_offers(each[1])}" for each in (widths, self._widths))
             raise ValueError(f"features of the round and of each offer are {found}, but must be {above} as those above")
-        n_actions = len(offers) or len(self._settings["action_names"] or ())  # 0: unknown
-        self.floor = min(self.floor, self._settings["explore"] / n_actions if n_actions else 0.0)
+        self.floor = min(self.floor, self._floor_of(data, offers))
         return Decided(row, shared, offers, action, float(data["probabilities"][2]))
+
+    def _floor_of(self, data: Mapping[str, Plain], offers: Array) -> float:
+        """Return the least probability of every action of a round, by the exploration floor; 0 if it is unknown."""
+        n_actions, (_, chance, _) = len(offers), data["probabilities"]
+        self._n_named |= set() if offers.shape[1] else {n_actions}
+        drawn_by_floor = data["choice"] is None and not data["fallback"]
+        some_not_drawn = len(self._n_named) > 1 or (drawn_by_floor and abs(chance * n_actions - 1.0) > 1e-9)
+        return self._settings["explore"] / n_actions if n_actions and not some_not_drawn else 0.0
 
     def _features(self, context: Context) -> tuple[Array, Array]:
         """Features of the round, and those of the offers, one row each."""
         nothing: Array = np.empty(0)
+        named: Array = np.empty((len(self._settings["action_names"] or ()), 0))
         if context is None:
-            return nothing, np.empty((0, 0))
+            return nothing, named
         if isinstance(context, Offers):
             shared = nothing if context.shared is None else context.shared
             if context.actions.shape[1]:
@@ -164,7 +173,7 @@ class JournalSource:
             numbers = np.asarray(context)
             if numbers.dtype.kind in "fiu" and numbers.ndim in (1, 2):
                 values: Array = numbers.astype(np.float64)
-                return (values, np.empty((0, 0))) if values.ndim == 1 else (nothing, values)
+                return (values, named) if values.ndim == 1 else (nothing, values)
         kind = f"a {type(context).__name__}"
         raise ValueError(f"the context is {kind}, but must be a matrix, a vector, offers or None")
 

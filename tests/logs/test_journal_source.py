@@ -126,6 +126,18 @@ def test_an_exploration_floor_bounds_the_probabilities_of_all_actions(tmp_path: 
     assert open_log(tmp_path / "named.db").min_offered_exposure == 0.125
 
 
+def test_named_actions_that_no_learner_has_are_not_explored(tmp_path: Path) -> None:
+    """Three and later four names for three arms: the fourth action is never taken."""
+    names, path = ("a", "b", "c", "d"), tmp_path / "shop.db"
+    for n_names in (3, 4):
+        with equipoise.open(path, Portfolio([UCB(3)], explore=0.5, action_names=names[:n_names])) as live:
+            for _ in range(20):
+                live.learn(live.decide(None), 1.0)
+        log = open_log(path)
+        assert log.n_actions == n_names and (log.min_offered_exposure > 0.0) is (n_names == 3)
+        assert not open_log(path, n_actions=4).min_offered_exposure > 0.0
+
+
 def test_contexts_of_every_kind(tmp_path: Path) -> None:
     cases: dict[str, tuple[list[Any], Any, Any]] = {
         "nothing": ([None, None], np.empty((2, 0)), np.empty((2, 4, 0))),
