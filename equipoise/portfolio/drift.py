@@ -8,7 +8,8 @@ alpha_j = alpha/((j + 1)(j + 2)) on either side: the radius is uniform in n, and
 in advance. So windows can be dropped, and checked at any interval. A play whose reward does not come holds up the
 windows that contain it; when too many rewards wait behind it, these windows are dropped, and later ones continue.
 
-- "arms" (contexts do not change): the intervals of one action have no point in common. Null: it has one mean reward.
+- "arms" (contexts do not change, and no substitute has acted): the intervals of one action have no point in common.
+  Null: it has one mean reward.
 - "frozen policy": the same of a learner that learns nothing. Null: contexts and rewards have one law.
 - "bound": LB > UB_i for every active learner i. LB is the highest lower end of any window of
   any learner, UB_i the least (U + G + D)/n of the windows of i, G what i's own regret bound grew by in the window.
@@ -127,8 +128,11 @@ class Stream:
         windows.append(self._window(self.plays // STEP))
         thinned(windows, [self.plays - window.start + STEP for window in windows])
 
-    def check(self, bound: float | None = None) -> None:
-        """Update both ends with all windows; `bound` is a regret bound at all plays to date, instead of widths."""
+    def check(self, bound: float | None = None, *, of_action: bool = False) -> None:
+        """Update both ends with all windows; `bound` is a regret bound at all plays to date, instead of widths.
+
+        The mean reward of an action has neither, whichever learners take it.
+        """
         self.next_check = self.plays + max(CHECK_EVERY, int(self.plays * CHECK_SHARE))
         below, above = sqrt(self.lower_variance), sqrt(self.upper_variance)
         for window in self.windows:
@@ -139,6 +143,8 @@ class Stream:
                 if lower > self.highest_lower:
                     self.highest_lower = lower
                 grown = self.width - window.width if bound is None else inf if self.skipped else bound
+                if of_action:
+                    grown = 0.0
                 upper = (total + grown + above * radius) / n
                 if upper < self.least_upper:
                     self.least_upper = upper
@@ -295,7 +301,7 @@ class RewardMonitor:
         """
         for arm, stream in self.arms.items():
             if stream.plays >= stream.next_check:
-                stream.check()
+                stream.check(of_action=True)
                 if stream.highest_lower > stream.least_upper:
                     return self._alarm(ARMS, f"one mean reward of action {arm}", stream)
         checked, fixed = False, set(frozen)
@@ -462,7 +468,8 @@ class DriftMonitor:
             law = law_of(high - low, self._selection.traits.noise, contexts)
             monitor = self.monitor = RewardMonitor(self.delta, law, since=ticket.round)
         i, action = choice.learner, ticket.action
-        if ticket.context is not None and not self._fixed_contexts:
+        # Who can act may depend on what learners do not see, so that an action is taken for some visitors only.
+        if (ticket.context is not None or ticket.substituted) and not self._fixed_contexts:
             monitor.contexts_change = True  # after all; a new begin after every such round would spend delta again
             monitor.arms.clear()
         arm = action if type(action) is int and not monitor.contexts_change else None
