@@ -6,7 +6,7 @@ c_j = j `STEP`, j = 0, 1, ... With U and n the sum and the number of the rewards
 intervals (U -+ D)/n of a stream hold at once with probability 1 - 2 alpha, if window j has the share
 alpha_j = alpha/((j + 1)(j + 2)) on either side: the radius is uniform in n, and the windows are countably many, fixed
 in advance. So windows can be dropped, and checked at any interval. A play whose reward does not come holds up the
-windows that contain it; when too many plays wait behind it, these windows are dropped, and later ones continue.
+windows that contain it; when too many rewards wait behind it, these windows are dropped, and later ones continue.
 
 - "arms" (contexts do not change, and no substitute has acted): the intervals of one action have no point in common.
   Null: it has one mean reward.
@@ -54,7 +54,7 @@ from equipoise.types import Config, Plain
 
 STEP = 64  # plays between two checkpoints
 CHECK_EVERY, CHECK_SHARE = 16, 1 / 64  # plays between two checks of the windows, and as a share of all plays if larger
-MAX_WAITING = 4_096  # plays behind one without a reward, after which a stream continues without it
+MAX_WAITING = 4_096  # rewards of plays behind one without a reward, after which a stream continues without it
 ARMS, FROZEN, BOUND, ORDER = "arms", "frozen policy", "bound", "order"
 SHARE = 1 / 4  # of delta, for each null
 MAX_ARMS = 256  # further actions are not monitored
@@ -86,6 +86,7 @@ class Stream:
         self.skipped = False  # whether plays were passed over, so that no bound at all plays is known
         self.windows = [self._window(0)]
         self.queue: deque[Play] = deque()  # plays that are not in the sums yet
+        self.held_up = 0  # those of them with a reward
 
     def _window(self, j: int) -> Window:
         return Window(self.plays, log(STITCHED_RATIO / share(self.alpha, j)), self.total, self.width)
@@ -98,6 +99,7 @@ class Stream:
             if reward is None:
                 break
             width = queue.popleft().width
+            self.held_up -= 1
             if reward == reward:  # a play that was withdrawn has nan
                 self.plays += 1
                 self.total += reward
@@ -115,6 +117,8 @@ class Stream:
             self.width += play.width
             if play.reward is None:
                 given_up.append(play)
+            else:
+                self.held_up -= 1
         self.skipped = True
         self.windows = [self._window(self.plays // STEP)]
         return given_up
@@ -173,6 +177,7 @@ class Stream:
         stream.total, stream.width, stream.highest_lower, stream.least_upper = sums[1:5]
         stream.windows = [Window(int(start), *rest) for start, *rest in state["windows"]]
         stream.queue = deque(plays[round_] for round_ in state["queue"])
+        stream.held_up = sum(play.reward is not None for play in stream.queue)
         return stream
 
 
@@ -260,9 +265,7 @@ class RewardMonitor:
         """Monitor a fixed rule no more, because substitutes act for it."""
         stream = self.learners.pop(learner, None)
         if stream is not None:
-            plays = list(stream.queue)
-            stream.queue.clear()
-            self._give_up(plays)
+            self._give_up(stream, stream.queue)
 
     def close_play(self, round_: int, reward: float) -> bool:
         """Resolve a play, with nan if it was withdrawn; returns whether it is time for a check."""
@@ -272,18 +275,20 @@ class RewardMonitor:
         play.reward = reward
         due = False
         for stream in play.streams:
+            stream.held_up += 1
             if len(stream.queue) >= CHECK_EVERY:
                 stream.advance()
                 if stream.plays >= stream.next_check:
                     due = True
-                elif len(stream.queue) > MAX_WAITING:
-                    self._give_up(stream.skip())
+                elif stream.held_up > MAX_WAITING:
+                    self._give_up(stream, stream.skip())
         return due
 
-    def _give_up(self, plays: Iterable[Play]) -> None:
-        """Forget plays that no stream waits for any more."""
+    def _give_up(self, stream: Stream, plays: Iterable[Play]) -> None:
+        """Let a stream wait for plays no more, and forget those that no other stream waits for."""
         for play in plays:
-            if not any(play in stream.queue for stream in play.streams):
+            play.streams = tuple(other for other in play.streams if other is not stream)
+            if not play.streams:
                 self.open.pop(play.round, None)
 
     def check(

@@ -368,6 +368,19 @@ def test_a_lost_reward_holds_up_a_bounded_number_of_plays_and_later_windows_go_o
     portfolio.learn(lost, 1.0)
 
 
+def test_plays_that_wait_for_a_long_deadline_are_not_given_up() -> None:
+    """More than `MAX_WAITING` plays are open, and their rewards come in order: every one is in the windows."""
+    monitor, n_open, n = RewardMonitor(0.05, law_of(1.0, None, "fixed")), MAX_WAITING + 200, 600
+    for t in range(n_open + n):
+        monitor.open_play(t, 0, 0, 0.0, True)
+        if t >= n_open:
+            monitor.close_play(t - n_open, 1.0)
+    for stream in monitor.streams():
+        assert stream.windows[0].start == 0 and not stream.skipped
+        assert n - CHECK_EVERY <= stream.total <= n and stream.held_up == n - stream.plays
+    assert len(monitor.open) == n_open
+
+
 def test_windows_that_begin_after_a_loss_agree_with_their_definition() -> None:
     rng = np.random.default_rng(2)
     rewards = [float(x) for x in rng.random(700) < 0.6]
