@@ -120,12 +120,12 @@ NO_RANGE = "the range of the rewards is not stated"
 NO_WEIGHT = "the largest weight is neither stated nor given by the probabilities of the log"
 COUNTS = "rounds stand for different numbers of rounds"
 LEARNS = "the policy learns, so its expected reward changes"
+WEIGHT = "; a largest weight taken from the log must not depend on its rewards"
 BIASED = "the estimator is biased, and an interval would be of its own expectation"
 DEPENDENT = "its terms depend on earlier rounds"
 CONDITIONS = {
     "betting": "at all times, if all rounds have one law of contexts and rewards; the logging policy may have learned",
-    "time_uniform": "at all times, for the mean over the rounds so far; a largest weight taken from the log must not "
-    "depend on its rewards",
+    "time_uniform": "at all times, for the mean over the rounds so far",
     "bernstein": "at this number of rounds, if rounds are independent",
     "bootstrap": "resampling only, no coverage stated",
 }
@@ -173,6 +173,8 @@ class Estimate:
         """Return the first interval offered of betting, time-uniform and bootstrap, with its name and conditions."""
         name = next(name for name in DEFAULTS if name not in self.refusals)
         conditions = CONDITIONS[name]
+        if name == "time_uniform" or (name == "betting" and self.bets is not None and self.bets[2] is self.bounds):
+            conditions += WEIGHT
         if name == "bootstrap" and any(BIASED in why for why in self.refusals.values()):
             conditions += ", around its own expectation"
         make = {"betting": self.betting, "time_uniform": self.time_uniform, "bootstrap": self.bootstrap}[name]

@@ -94,6 +94,7 @@ def betting(above: Array, below: Array, bounds: tuple[float, float], delta: floa
 
 def lower_bound(terms: Array, alpha: float) -> float:
     """Lower confidence bound, by betting, for the mean of nonnegative terms; it ever misses with probability alpha."""
+    terms = np.asarray(terms, np.float64)
     mean = float(terms.mean())
     if mean == 0.0:
         return 0.0

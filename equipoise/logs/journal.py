@@ -1,7 +1,9 @@
 """Journals of portfolios as logs: the decisions that have their reward, with the propensities of their events.
 
 Rounds stand in the order in which their rewards became known, at that time, so that a journal is read in one pass and
-only open decisions are held in memory. The row of a round is the number of the event of its decision.
+only open decisions are held in memory. With a deadline, a round becomes known when all rounds before it are. Otherwise
+the last rounds would be those whose reward comes early, and the defaults of the deadline would be missing among them.
+The row of a round is the number of the event of its decision.
 
 | in the journal | in the log |
 |---|---|
@@ -11,12 +13,14 @@ only open decisions are held in memory. The row of a round is the number of the 
 | propensity of the decision | propensity; a decision without a known one is a fault |
 | exploration floor | least probability of every offered action, if the number of actions is known |
 | withdrawn decisions, and those without a reward so far | left out, and counted |
+| with a deadline, decisions after the first one without a reward | left out, and counted |
 | a policy as an action, a context that was removed | a fault |
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from hashlib import blake2b
@@ -67,6 +71,7 @@ class JournalSource:
         self._last = self._journal.last_seq
         self._ids = Columns()  # of offers without features
         self._settings: dict[str, Any] = {}  # of the portfolio, as they were at the last event read
+        self._n_named = set[int]()  # numbers of named actions of rounds that have no offers
         self._widths: tuple[int, int] | None = None  # of shared features and of those of offers, as in the first round
 
     @property
@@ -83,7 +88,8 @@ class JournalSource:
 
     def _settled(self, faults: Faults) -> Iterator[Settled]:
         """The decisions with their rewards; at the end, those that are left are counted."""
-        waiting: dict[str, Decided | None] = {}  # None: a fault, which was added
+        waiting: dict[str, Decided | None] = {}  # open decisions; None: a fault, which was added
+        line = OrderedDict[str, Settled | None]()  # decisions that become known in their order
         for event in self._journal.read():
             if event.seq > self._last:
                 break
@@ -95,16 +101,26 @@ class JournalSource:
                 self._settings.update(event.data["changes"])
             elif event.kind == "decided":
                 waiting[event.data["id"]] = self._decided(event, faults)
+                if self._settings["deadline"] is not None:
+                    line[event.data["id"]] = None
             elif event.kind in ("rewarded", "expired", "withdrawn") and "part" not in event.data:
                 id_ = event.data["id"]
                 if id_ not in waiting:
                     raise UnreadableFile(f"{self.name} has event {event.seq} ({event.kind}) of an unknown decision")
-                decided = waiting.pop(id_)
+                decided, settled = waiting.pop(id_), None
                 if event.kind == "withdrawn":
                     self.n_skipped += 1
                 elif decided is not None:
-                    yield Settled(decided, float(event.data["reward"]), event.time, _digest(id_))
-        self.n_skipped += len(waiting)
+                    settled = Settled(decided, float(event.data["reward"]), event.time, _digest(id_))
+                if id_ in line:
+                    line[id_] = settled
+                elif settled is not None:
+                    yield settled
+                while line and next(iter(line)) not in waiting:
+                    _, settled = line.popitem(last=False)
+                    if settled is not None:
+                        yield settled._replace(time=event.time)
+        self.n_skipped += len(waiting) + sum(settled is not None for settled in line.values())
 
     def _decided(self, event: Event, faults: Faults) -> Decided | None:
         try:
@@ -129,15 +145,23 @@ class JournalSource:
         if widths != self._widths:
             found, above = (f"{each[0]} and {_of_offers(each[1])}" for each in (widths, self._widths))
             raise ValueError(f"features of the round and of each offer are {found}, but must be {above} as those above")
-        n_actions = len(offers) or len(self._settings["action_names"] or ())  # 0: unknown
-        self.floor = min(self.floor, self._settings["explore"] / n_actions if n_actions else 0.0)
+        self.floor = min(self.floor, self._floor_of(data, offers))
         return Decided(row, shared, offers, action, float(data["probabilities"][2]))
+
+    def _floor_of(self, data: Mapping[str, Plain], offers: Array) -> float:
+        """Return the least probability of every action of a round, by the exploration floor; 0 if it is unknown."""
+        n_actions, (_, chance, _) = len(offers), data["probabilities"]
+        self._n_named |= set() if offers.shape[1] else {n_actions}
+        drawn_by_floor = data["choice"] is None and not data["fallback"]
+        some_not_drawn = len(self._n_named) > 1 or (drawn_by_floor and abs(chance * n_actions - 1.0) > 1e-9)
+        return self._settings["explore"] / n_actions if n_actions and not some_not_drawn else 0.0
 
     def _features(self, context: Context) -> tuple[Array, Array]:
         """Features of the round, and those of the offers, one row each."""
         nothing: Array = np.empty(0)
+        named: Array = np.empty((len(self._settings["action_names"] or ()), 0))
         if context is None:
-            return nothing, np.empty((0, 0))
+            return nothing, named
         if isinstance(context, Offers):
             shared = nothing if context.shared is None else context.shared
             if context.actions.shape[1]:
@@ -149,7 +173,7 @@ class JournalSource:
             numbers = np.asarray(context)
             if numbers.dtype.kind in "fiu" and numbers.ndim in (1, 2):
                 values: Array = numbers.astype(np.float64)
-                return (values, np.empty((0, 0))) if values.ndim == 1 else (nothing, values)
+                return (values, named) if values.ndim == 1 else (nothing, values)
         kind = f"a {type(context).__name__}"
         raise ValueError(f"the context is {kind}, but must be a matrix, a vector, offers or None")
 

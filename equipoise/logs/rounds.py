@@ -159,7 +159,7 @@ class LoggedRounds:
             self.n_actions = count("n_actions", n_actions, minimum=self.n_actions)
         if self._least_actions < self.n_actions:
             self.min_offered_exposure = np.nan  # the others are offered as well
-        if 0.0 < source.floor <= self.min_propensity * (1 + 1e-9):  # which is rounded
+        elif 0.0 < source.floor <= self.min_propensity * (1 + 1e-9):  # which is rounded
             self.min_offered_exposure = min(source.floor, self.min_propensity)
         self.skipped, self.n_skipped = tuple(faults.first), faults.n_faults
         self.n_excluded = source.n_skipped

@@ -6,9 +6,10 @@ c_j = j `STEP`, j = 0, 1, ... With U and n the sum and the number of the rewards
 intervals (U -+ D)/n of a stream hold at once with probability 1 - 2 alpha, if window j has the share
 alpha_j = alpha/((j + 1)(j + 2)) on either side: the radius is uniform in n, and the windows are countably many, fixed
 in advance. So windows can be dropped, and checked at any interval. A play whose reward does not come holds up the
-windows that contain it; when too many plays wait behind it, these windows are dropped, and later ones continue.
+windows that contain it; when too many rewards wait behind it, these windows are dropped, and later ones continue.
 
-- "arms" (contexts do not change): the intervals of one action have no point in common. Null: it has one mean reward.
+- "arms" (contexts do not change, and no substitute has acted): the intervals of one action have no point in common.
+  Null: it has one mean reward.
 - "frozen policy": the same of a learner that learns nothing. Null: contexts and rewards have one law.
 - "bound": LB > UB_i for every active learner i. LB is the highest lower end of any window of
   any learner, UB_i the least (U + G + D)/n of the windows of i, G what i's own regret bound grew by in the window.
@@ -53,7 +54,7 @@ from equipoise.types import Config, Plain
 
 STEP = 64  # plays between two checkpoints
 CHECK_EVERY, CHECK_SHARE = 16, 1 / 64  # plays between two checks of the windows, and as a share of all plays if larger
-MAX_WAITING = 4_096  # plays behind one without a reward, after which a stream continues without it
+MAX_WAITING = 4_096  # rewards of plays behind one without a reward, after which a stream continues without it
 ARMS, FROZEN, BOUND, ORDER = "arms", "frozen policy", "bound", "order"
 SHARE = 1 / 4  # of delta, for each null
 MAX_ARMS = 256  # further actions are not monitored
@@ -85,6 +86,7 @@ class Stream:
         self.skipped = False  # whether plays were passed over, so that no bound at all plays is known
         self.windows = [self._window(0)]
         self.queue: deque[Play] = deque()  # plays that are not in the sums yet
+        self.held_up = 0  # those of them with a reward
 
     def _window(self, j: int) -> Window:
         return Window(self.plays, log(STITCHED_RATIO / share(self.alpha, j)), self.total, self.width)
@@ -97,6 +99,7 @@ class Stream:
             if reward is None:
                 break
             width = queue.popleft().width
+            self.held_up -= 1
             if reward == reward:  # a play that was withdrawn has nan
                 self.plays += 1
                 self.total += reward
@@ -114,6 +117,8 @@ class Stream:
             self.width += play.width
             if play.reward is None:
                 given_up.append(play)
+            else:
+                self.held_up -= 1
         self.skipped = True
         self.windows = [self._window(self.plays // STEP)]
         return given_up
@@ -123,8 +128,11 @@ class Stream:
         windows.append(self._window(self.plays // STEP))
         thinned(windows, [self.plays - window.start + STEP for window in windows])
 
-    def check(self, bound: float | None = None) -> None:
-        """Update both ends with all windows; `bound` is a regret bound at all plays to date, instead of widths."""
+    def check(self, bound: float | None = None, *, of_action: bool = False) -> None:
+        """Update both ends with all windows; `bound` is a regret bound at all plays to date, instead of widths.
+
+        The mean reward of an action has neither, whichever learners take it.
+        """
         self.next_check = self.plays + max(CHECK_EVERY, int(self.plays * CHECK_SHARE))
         below, above = sqrt(self.lower_variance), sqrt(self.upper_variance)
         for window in self.windows:
@@ -135,6 +143,8 @@ class Stream:
                 if lower > self.highest_lower:
                     self.highest_lower = lower
                 grown = self.width - window.width if bound is None else inf if self.skipped else bound
+                if of_action:
+                    grown = 0.0
                 upper = (total + grown + above * radius) / n
                 if upper < self.least_upper:
                     self.least_upper = upper
@@ -167,6 +177,7 @@ class Stream:
         stream.total, stream.width, stream.highest_lower, stream.least_upper = sums[1:5]
         stream.windows = [Window(int(start), *rest) for start, *rest in state["windows"]]
         stream.queue = deque(plays[round_] for round_ in state["queue"])
+        stream.held_up = sum(play.reward is not None for play in stream.queue)
         return stream
 
 
@@ -254,9 +265,7 @@ class RewardMonitor:
         """Monitor a fixed rule no more, because substitutes act for it."""
         stream = self.learners.pop(learner, None)
         if stream is not None:
-            plays = list(stream.queue)
-            stream.queue.clear()
-            self._give_up(plays)
+            self._give_up(stream, stream.queue)
 
     def close_play(self, round_: int, reward: float) -> bool:
         """Resolve a play, with nan if it was withdrawn; returns whether it is time for a check."""
@@ -266,18 +275,20 @@ class RewardMonitor:
         play.reward = reward
         due = False
         for stream in play.streams:
+            stream.held_up += 1
             if len(stream.queue) >= CHECK_EVERY:
                 stream.advance()
                 if stream.plays >= stream.next_check:
                     due = True
-                elif len(stream.queue) > MAX_WAITING:
-                    self._give_up(stream.skip())
+                elif stream.held_up > MAX_WAITING:
+                    self._give_up(stream, stream.skip())
         return due
 
-    def _give_up(self, plays: Iterable[Play]) -> None:
-        """Forget plays that no stream waits for any more."""
+    def _give_up(self, stream: Stream, plays: Iterable[Play]) -> None:
+        """Let a stream wait for plays no more, and forget those that no other stream waits for."""
         for play in plays:
-            if not any(play in stream.queue for stream in play.streams):
+            play.streams = tuple(other for other in play.streams if other is not stream)
+            if not play.streams:
                 self.open.pop(play.round, None)
 
     def check(
@@ -290,7 +301,7 @@ class RewardMonitor:
         """
         for arm, stream in self.arms.items():
             if stream.plays >= stream.next_check:
-                stream.check()
+                stream.check(of_action=True)
                 if stream.highest_lower > stream.least_upper:
                     return self._alarm(ARMS, f"one mean reward of action {arm}", stream)
         checked, fixed = False, set(frozen)
@@ -457,7 +468,8 @@ class DriftMonitor:
             law = law_of(high - low, self._selection.traits.noise, contexts)
             monitor = self.monitor = RewardMonitor(self.delta, law, since=ticket.round)
         i, action = choice.learner, ticket.action
-        if ticket.context is not None and not self._fixed_contexts:
+        # Who can act may depend on what learners do not see, so that an action is taken for some visitors only.
+        if (ticket.context is not None or ticket.substituted) and not self._fixed_contexts:
             monitor.contexts_change = True  # after all; a new begin after every such round would spend delta again
             monitor.arms.clear()
         arm = action if type(action) is int and not monitor.contexts_change else None

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
 
 from equipoise.bounds import Bound, Observed
-from equipoise.compatibility import can_share, check_asked, check_share_data
+from equipoise.compatibility import can_share, check_asked, check_share_data, learning_mode
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.learner import AdaptedLearner, LearnerCapabilities, MinimalLearner, StatesUnits, find, unique_names
 from equipoise.portfolio.events import Events
@@ -460,7 +460,7 @@ def recommend(learners: Sequence[MinimalLearner], share_data: bool | None) -> Re
     if obstacle:
         reason = f"The selector is RealizedBalancing: {obstacle}."
         return Recommendation(RealizedBalancing(len(learners)), reason)
-    n_sharing = sum(map(can_share, learners))
+    n_sharing = sum(map(_shares, learners))
     learn = f"{n_sharing} of {len(learners)} learners {'learns' if n_sharing == 1 else 'learn'} from rounds of others"
     selector = CounterfactualBalancing.for_learners(learners, share_data=share_data)
     return Recommendation(selector, f"The selector is CounterfactualBalancing: {learn}.")
@@ -470,7 +470,12 @@ def _obstacle(learners: Sequence[object]) -> str:
     """Return why the learners do not suit CounterfactualBalancing; empty if they do."""
     if len(learners) < 2:
         return "there is one learner"
-    return "" if any(map(can_share, learners)) else "no learner learns from rounds that others play"
+    return "" if any(map(_shares, learners)) else "no learner learns from rounds that others play"
+
+
+def _shares(learner: object) -> bool:
+    """Whether `CounterfactualBalancing` lets a learner learn from rounds of others, so that it learns more."""
+    return can_share(learner) and learning_mode(learner, None) == "all"
 
 
 def _lacking(can: LearnerCapabilities, selector: str, share_data: bool | None) -> str:

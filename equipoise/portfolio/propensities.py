@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import isnan, nan
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -29,10 +29,23 @@ SILENT = "it is silent, so it is not asked what it would do in rounds of others"
 NO_ODDS = "it does not tell the probabilities of its draws"
 
 
+class InvalidProposal(InvalidArgument):
+    """An invalid proposal: a failure of its learner, not of the caller."""
+
+
+class Failure(NamedTuple):
+    """A learner that could not act: its index, the error, and whether the error may be the caller's."""
+
+    learner: int
+    error: Exception
+    caller_error: bool
+
+
 class Answers(Protocol):
     """What the learners propose in a round."""
 
     proposals: dict[int, Proposal]  # of those that were asked and answered
+    failures: dict[int, Failure]  # of those that were asked and could not act
 
     def acting(self, i: int) -> int | None: ...  # the learner that acts if learner i is drawn; None: no learner can
 
@@ -73,13 +86,15 @@ class Propensities:
         `offers` is the context for learners with a feature map, `known` has what `of_learner` has returned already, and
         `of_fallback` is the probability if no learner acts.
         """
+        silent = [member.name for member in (self._members[i] for i, _, _ in odds) if member.adapted.can.silent]
+        if silent:  # before any learner is asked, as a silent one could be the substitute of another
+            self.unknown |= dict.fromkeys(silent, SILENT)
+            return nan
         total = 0.0
         for i, greedy, chance in odds:
-            member = self._members[i]
-            if member.learner is not None and member.learner.can.silent:
-                self.unknown[member.name] = SILENT
-                return nan
             acting = answers.acting(i)
+            if acting != i and self.fails_at_random(i, answers):
+                return nan
             if acting is None:
                 picks = of_fallback()
             elif greedy and acting == i:
@@ -110,7 +125,19 @@ class Propensities:
             self.unknown[member.name] = describe_error(error)
             return nan
         self.unknown.pop(member.name, None)
-        return float(probabilities[action]) if action < len(probabilities) else 0.0
+        # An action of another learner may be no index, or one that this learner does not know.
+        return float(probabilities[action]) if type(action) is int and action < len(probabilities) else 0.0
+
+    def fails_at_random(self, i: int, answers: Answers) -> bool:
+        """Whether a learner drew what it proposed, and it is invalid: then it acts with a probability between 0 and 1.
+
+        A learner that raises an error is presumed to do so whatever it draws.
+        """
+        failed, member = answers.failures.get(i), self._members[i]
+        if failed is None or not member.adapted.randomized or not isinstance(failed.error, InvalidProposal):
+            return False
+        self.unknown[member.name] = f"it drew an invalid proposal: {describe_error(failed.error)}"
+        return True
 
     def note(self, i: int, probability: float) -> float:
         """Return the probability with which learner i picked its action, and note if it has none."""
@@ -129,6 +156,9 @@ def check_fits(name: str, probabilities: Array, context: Context) -> None:
         raise InvalidArgument(f"pmf of {name!r} is positive for an offer that the mask excludes, but must be 0 there")
 
 
-def with_floor(chance: float, floor: float, n_actions: int) -> float:
-    """Return the propensity under an exploration floor, from the one without it."""
+def with_floor(chance: float, floor: float, n_actions: float) -> float:
+    """Return the propensity under an exploration floor over `n_actions`, inf for an action that the floor never draws.
+
+    `chance` is the one without a floor.
+    """
     return nan if isnan(chance) else floor / n_actions + (1.0 - floor) * chance

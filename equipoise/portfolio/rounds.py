@@ -29,7 +29,7 @@ from equipoise.kernels.streams import LEARNERS, SELECTOR, open_stream, seek
 from equipoise.learner import Proposal
 from equipoise.portfolio.events import logger
 from equipoise.portfolio.pool import Member, Pool, Selection, describe_error
-from equipoise.portfolio.propensities import Odds, Propensities, with_floor
+from equipoise.portfolio.propensities import Failure, InvalidProposal, Odds, Propensities, with_floor
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
 from equipoise.portfolio.tickets import Decision, Ticket, copy_if_mutable, own_copy
 from equipoise.selector import Choice
@@ -37,18 +37,6 @@ from equipoise.types import Action, Config, Context
 
 FLOOR = 5 << 20  # lane of the random stream of the exploration floor
 Available: TypeAlias = tuple[int, ...] | None  # the learners that could be drawn; None if all could
-
-
-class Failure(NamedTuple):
-    """A learner that could not act: its index, the error, and whether the error may be the caller's."""
-
-    learner: int
-    error: Exception
-    caller_error: bool
-
-
-class InvalidProposal(InvalidArgument):
-    """An invalid proposal: a failure of its learner, not of the caller."""
 
 
 class Answers:
@@ -221,6 +209,8 @@ class Rounds:
         if self._can.chances is None:
             return None
         available = self._drawable(round_)
+        if available == ():
+            return (0.0,) * len(self._members)
         chances = self._can.chances.choice_probabilities
         return chances() if available is None else chances(available)
 
@@ -234,6 +224,8 @@ class Rounds:
         usable = tuple(i for i in active if members[i].is_available(round_))
         if len(usable) == len(active):
             return None
+        if not self._can.takes_available:
+            return ()
         return usable or (() if self._falls_back else self._paused(round_))
 
     @property
@@ -255,19 +247,18 @@ class Rounds:
     ) -> Answers:
         """Return the answers of a round, for which no learner has been asked yet."""
         n_actions = n_offers(context)
+        drawn = None if choice is None else choice.learner
 
         def substitutes() -> list[int]:
             plays = {row.learner: row.plays for row in self._selector.standing()}
-            if choice is not None:
-                plays[choice.learner] -= 1  # who acts for others does not depend on the draw
+            if drawn is not None:
+                plays[drawn] -= 1  # who acts for others does not depend on the draw
             usable = self._selector.active if available is None else available
             groups = [usable] if self._falls_back else [usable, [i for i in self._paused(round_) if i not in usable]]
-            return [
-                i
-                for group in groups
-                for i in sorted(group, key=lambda i: (i in self._silent, -plays.get(i, 0), i))
-                if allowed is None or i in allowed
-            ]
+            # Silent learners come last, and first of them the drawn one: while it acts, no other one is asked.
+            silent = {i: 0 if i not in self._silent else 1 if i == drawn else 2 for group in groups for i in group}
+            ordered = (sorted(group, key=lambda i: (silent[i], -plays.get(i, 0), i)) for group in groups)
+            return [i for group in ordered for i in group if allowed is None or i in allowed]
 
         return Answers(
             lambda i: self._ask(i, context, round_, n_actions), lambda i: allowed is None or i in allowed, substitutes
@@ -288,7 +279,8 @@ class Rounds:
             seek(self._stream, SELECTOR, round_)
         # A selector with experts keeps the probabilities of every draw; others can tell those of the next one only.
         marginal = wanted and randomized and self._given_proposals is None
-        odds = self.propensities.odds(None, available) if marginal and self._can.odds is None else None
+        beforehand = marginal and self._can.odds is None and available != ()
+        odds = self.propensities.odds(None, available) if beforehand else None
         choice = self._choose(available)
         answers = self._answers(context, round_, allowed, available, choice)
         try:
@@ -310,7 +302,8 @@ class Rounds:
                 self._selector.withdraw(choice)
             raise
         if n_actions:
-            ticket.propensity = with_floor(ticket.propensity, explore, n_actions)
+            known = n_offers(context) is not None or (type(ticket.action) is int and ticket.action < n_actions)
+            ticket.propensity = with_floor(ticket.propensity, explore, n_actions if known else inf)
         return Round(ticket, (1.0 if choice is None else choice.probability) * (1.0 - explore), play, odds)
 
     def _choose(self, available: Available) -> Choice | None:
@@ -318,7 +311,7 @@ class Rounds:
         rng = self._stream.generator
         if available is None:
             return self._selector.choose(rng)
-        if not available or not self._can.takes_available:
+        if not available:
             return None
         try:
             return self._selector.choose(rng, available=available)
@@ -398,10 +391,13 @@ class Rounds:
     def _propensity_of(self, ticket: Ticket, play: Play, odds: Odds | None, answers: Answers) -> float:
         """Return the propensity of the action of a draw, without a floor; nan if it is unknown or not wanted."""
         choice = play.choice
+        certain = choice is None or play.learner is None or not self._selection.traits.randomized
+        if certain and any([self.propensities.fails_at_random(i, answers) for i in answers.failures]):
+            return nan
         if choice is None or play.learner is None:
             return 1.0  # whichever learner is drawn, none can act
-        if not self._selection.traits.randomized:
-            return self.propensities.note(play.learner, ticket.action_probability)  # no other one could be drawn
+        if certain:  # no other one could be drawn
+            return self.propensities.note(play.learner, ticket.action_probability)
         if self._given_proposals is not None:
             return self._given_proposals(choice)
         known = {play.learner: ticket.action_probability} if isnan(play.proposal.probability) else {}

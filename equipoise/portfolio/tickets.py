@@ -65,6 +65,7 @@ COPIED = (list, tuple, dict)
 KNOWN = 0.95  # share of decisions
 COHORT = 256  # decisions
 LEAST = 20  # decisions of which a share is estimated
+MAX_DUE = 64  # held rewards that count after one event, so that no call takes long; the others follow after the next
 # Rewards of a cohort after which the common age is estimated again. The last but one is the share that must be known,
 # as some rewards may never come.
 ESTIMATED_AT = (LEAST, 40, 80, 160, ceil(KNOWN * COHORT), COHORT)
@@ -466,12 +467,12 @@ class HeldRewards:
         heappush(self._held, HeldReward(ticket.round, ticket.time, ticket.epoch, reward, regret, ticket.choice))
 
     def due(self) -> Iterator[HeldReward]:
-        """Yield the rewards that count from now on.
+        """Yield the rewards that count from now on, at most `MAX_DUE` of them.
 
         While overdue decisions still wait to be closed, no later play counts.
         """
         tickets = self._tickets
-        while self._held:
+        for _ in range(min(MAX_DUE, len(self._held))):
             first, oldest = self._held[0], tickets.oldest()
             old = tickets.age(first.round, first.time) >= self._common_age
             if not old and not tickets.is_past_deadline(first.round, first.time):

@@ -23,9 +23,9 @@ SMALL: dict[str, list[dict[str, Any]]] = {
         {"learner": "eleanor", "n_learners": 2, "n_states": 3, "horizon": 2, "dim": 2},
     ],
 }
-FLOORS = {
-    "exploration-bonus": "0.25 w √T (w the largest return; river-swim: 23; combination-lock: 2)",
-    "linear-mdp": "0.25 w √T (w the largest return; 4)",
+WIDTHS = {
+    "exploration-bonus": "over w √T (w, the width of the range of rewards: river-swim: 12; combination-lock: 1)",
+    "linear-mdp": "over w √T (w, the width of the range of rewards: 2)",
 }
 CASES = [(name, overrides) for name, variants in SMALL.items() for overrides in variants]
 
@@ -43,7 +43,11 @@ def test_experiment_runs_and_keeps_its_certificates(name: str, overrides: dict[s
     page, _ = write_page(EXPERIMENTS[name], results, tmp_path)
     words = " ".join(page.read_text(encoding="utf-8").split())
     kept = findings(f"experiments/{name}.md", name)
-    for part in (section(f"experiments/{name}.md", "Setting"), kept, FLOORS.get(name, "0.25 w √T (w the largest")):
+    for part in (
+        section(f"experiments/{name}.md", "Setting"),
+        kept,
+        WIDTHS.get(name, "over w √T (w, the width of the range of rewards"),
+    ):
         assert part and " ".join(part.split()) in words
 
 

@@ -98,6 +98,8 @@ def test_many_values_are_rounded_down(monkeypatch: pytest.MonkeyPatch) -> None:
     exact = lower_bound(terms, 0.025)
     monkeypatch.setattr(intervals, "MAX_VALUES", 100)
     assert exact * (1 - 1 / 4096) <= lower_bound(terms, 0.025) < exact
+    single = terms.astype(np.float32)
+    assert lower_bound(single, 0.025) == lower_bound(single.astype(np.float64), 0.025)  # type: ignore[arg-type]
 
 
 def test_extreme_terms() -> None:
@@ -144,6 +146,8 @@ def test_intervals_are_offered_only_with_what_they_need() -> None:
     both = difference(dr(bounded), logged(bounded))
     assert set(both.refusals) == {"betting", "bernstein"} and both.time_uniform().contains(both.value)
     assert [ips(each).interval().name for each in (bare, bounded, learner)] == ["bootstrap", "betting", "time_uniform"]
+    shown = [make(each).interval().conditions for make, each in ((ips, bounded), (dr, bounded), (dr, learner))]
+    assert ["a largest weight taken from the log must not" in text for text in shown] == [False, True, True]
 
 
 def test_the_largest_weight_follows_from_the_stated_probabilities_not_from_the_log() -> None:

@@ -18,6 +18,7 @@ from equipoise.learners import OFUL, UCB, EpsilonGreedy
 from equipoise.logs import InvalidLog, open_log
 from equipoise.logs.estimators import dr, ips
 from equipoise.logs.health import health
+from equipoise.logs.intervals import betting
 from equipoise.logs.models import evaluate, uniform
 from equipoise.logs.replay import replay_portfolio
 from equipoise.logs.rounds import Rounds
@@ -125,6 +126,18 @@ def test_an_exploration_floor_bounds_the_probabilities_of_all_actions(tmp_path: 
     assert open_log(tmp_path / "named.db").min_offered_exposure == 0.125
 
 
+def test_named_actions_that_no_learner_has_are_not_explored(tmp_path: Path) -> None:
+    """Three and later four names for three arms: the fourth action is never taken."""
+    names, path = ("a", "b", "c", "d"), tmp_path / "shop.db"
+    for n_names in (3, 4):
+        with equipoise.open(path, Portfolio([UCB(3)], explore=0.5, action_names=names[:n_names])) as live:
+            for _ in range(20):
+                live.learn(live.decide(None), 1.0)
+        log = open_log(path)
+        assert log.n_actions == n_names and (log.min_offered_exposure > 0.0) is (n_names == 3)
+        assert not open_log(path, n_actions=4).min_offered_exposure > 0.0
+
+
 def test_contexts_of_every_kind(tmp_path: Path) -> None:
     cases: dict[str, tuple[list[Any], Any, Any]] = {
         "nothing": ([None, None], np.empty((2, 0)), np.empty((2, 4, 0))),
@@ -167,6 +180,29 @@ def test_deadlines_and_parts_of_rewards(tmp_path: Path) -> None:
     log = open_log(path)
     assert next(iter(log)).rewards.tolist() == [0.75, 0.125]
     assert log.n_excluded == 3
+
+
+def test_a_log_with_a_deadline_ends_before_the_first_open_decision(tmp_path: Path) -> None:
+    """Ones of mean 0.3 come at once, zeros with the deadline: the latest rounds would have ones alone. At delta 0.05 an
+    exact interval misses in both journals with probability below 0.003; the control, all known rewards, always."""
+    settings: dict[str, Any] = {"deadline": 300, "default_reward": 0.0, "explore": 1.0}
+    missed, misled = 0, 0
+    for seed in range(2):
+        path, rng, ones = tmp_path / f"{seed}.db", np.random.default_rng(seed), 0
+        with equipoise.open(path, Portfolio([UCB(2)], **settings)) as live:
+            for _ in range(700):
+                decision = live.decide(None)
+                if rng.random() < 0.3:
+                    live.learn(decision, 1.0)
+                    ones += 1
+            known = np.repeat([1.0, 0.0], [ones, live.health()["expired"]])
+        log = open_log(path, n_actions=2)
+        rows = np.concatenate([batch.rows for batch in log])
+        assert log.n_rounds + log.n_excluded == 700 and np.all(np.diff(rows) > 0)
+        assert 399 <= log.n_rounds <= 420 and health(log).checks[2].passed  # order of times
+        missed += not ips(evaluate(log, uniform, reward_range=(0, 1))).betting().contains(0.3)
+        misled += not betting(known, 1.0 - known, (0.0, 1.0)).contains(0.3)
+    assert missed < 2 and misled == 2
 
 
 def test_faults_have_the_number_of_their_event(tmp_path: Path) -> None:

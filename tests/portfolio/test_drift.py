@@ -17,7 +17,7 @@ from equipoise.certificates.records import describe_elimination, verify_record
 from equipoise.certificates.wording import law_clause
 from equipoise.drift_order import MAX_WINDOWS, Pairs, PairSums, share
 from equipoise.errors import InvalidArgument
-from equipoise.learners import OFUL, UCB, Constant
+from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy
 from equipoise.portfolio import Event
 from equipoise.portfolio.drift import CHECK_EVERY, MAX_WAITING, STEP, Play, RewardMonitor, Stream, law_of
 from equipoise.selectors import BalancedElimination, CounterfactualBalancing, RealizedBalancing, realized_balancing
@@ -117,6 +117,20 @@ def test_a_changed_arm_is_found_soon_and_state_and_events_agree() -> None:
         folded.apply(event)
     states = [each.state()["drift"] for each in (portfolio, folded)]
     assert str(states[0]) == str(states[1])
+
+
+def test_the_mean_of_an_action_has_no_part_in_what_learners_know_of_their_regret() -> None:
+    """Learners without regret bounds found no change of an action from .9 to .1; the control: no change, no alarm."""
+    for later, expected in ((0.1, ["arms"]), (0.9, [])):
+        portfolio = Portfolio([EpsilonGreedy(2, epsilon=0.1), EpsilonGreedy(2, epsilon=0.3)])
+        events: list[Event] = []
+        portfolio.on_event(events.append)
+        rng = np.random.default_rng(0)
+        for t in range(1_500):
+            decision = portfolio.decide(None)
+            mean = (0.9 if t < 1_000 else later, 0.5)[decision.action]
+            portfolio.learn(decision, float(rng.random() < mean))
+        assert [event.data["alarm"] for event in events if event.kind == "drift"] == expected
 
 
 def test_a_restart_is_a_new_epoch_of_the_selector() -> None:
@@ -352,6 +366,19 @@ def test_a_lost_reward_holds_up_a_bounded_number_of_plays_and_later_windows_go_o
     loaded = Portfolio.from_state(portfolio.state())
     assert loaded.state()["drift"] == portfolio.state()["drift"]
     portfolio.learn(lost, 1.0)
+
+
+def test_plays_that_wait_for_a_long_deadline_are_not_given_up() -> None:
+    """More than `MAX_WAITING` plays are open, and their rewards come in order: every one is in the windows."""
+    monitor, n_open, n = RewardMonitor(0.05, law_of(1.0, None, "fixed")), MAX_WAITING + 200, 600
+    for t in range(n_open + n):
+        monitor.open_play(t, 0, 0, 0.0, True)
+        if t >= n_open:
+            monitor.close_play(t - n_open, 1.0)
+    for stream in monitor.streams():
+        assert stream.windows[0].start == 0 and not stream.skipped
+        assert n - CHECK_EVERY <= stream.total <= n and stream.held_up == n - stream.plays
+    assert len(monitor.open) == n_open
 
 
 def test_windows_that_begin_after_a_loss_agree_with_their_definition() -> None:

@@ -14,7 +14,7 @@ from equipoise import Portfolio
 from equipoise.learners import UCB, Constant
 from equipoise.portfolio import Event
 from equipoise.portfolio.settings import PortfolioSettings
-from equipoise.portfolio.tickets import COHORT, ESTIMATED_AT, KNOWN, LEAST, HeldRewards, Ticket, Tickets
+from equipoise.portfolio.tickets import COHORT, ESTIMATED_AT, KNOWN, LEAST, MAX_DUE, HeldRewards, Ticket, Tickets
 from equipoise.selectors import UCB1, CounterfactualBalancing, RealizedBalancing
 from tests.recorders import recorders
 from tools.studies.late_rewards import share_of_best
@@ -120,6 +120,27 @@ def test_a_burst_of_overdue_decisions_is_closed_before_later_plays_count() -> No
         assert 0.4 <= row.mean_reward <= 0.5
     portfolio.expire(at=200.0)
     assert portfolio.standing()[0].mean_reward == 0.5
+
+
+def test_no_event_lets_more_than_a_few_held_rewards_count() -> None:
+    """Rewards come with the deadline, and at once from some round on: when that is known, thousands are due."""
+    credited, most, deadline = [0], 0, 1_000
+
+    class Counting(UCB1):
+        def credit(self, choice: Any, reward: float, regret: float | None = None) -> Any:
+            credited[0] += 1
+            return super().credit(choice, reward, regret)
+
+    portfolio = Portfolio([Constant(0)], Counting(1), deadline=deadline, default_reward=0.0)
+    for t in range(4 * deadline):
+        before = credited[0]
+        decision = portfolio.decide(None)
+        most, before = max(most, credited[0] - before), credited[0]
+        if t > deadline + COHORT:
+            portfolio.learn(decision, 1.0)
+        most = max(most, credited[0] - before)
+    assert most == MAX_DUE and portfolio.health()["held_rewards"] == 0
+    assert credited[0] == 4 * deadline
 
 
 def make(selector: Any = None, **settings: Any) -> Portfolio:

@@ -44,6 +44,10 @@ class OffPolicy(WinStay):
     accepts = frozenset({"off_policy"})
 
 
+class SilentOffPolicy(OffPolicy):
+    silent = True
+
+
 @pytest.mark.parametrize(
     ("learners", "share_data", "reason"),
     [
@@ -58,6 +62,7 @@ class OffPolicy(WinStay):
         ([Constant(0), Constant(1)], None, "no learner learns from rounds that others play"),
         ([OFUL(2), EpsilonGreedy(3, epsilon=0.1)], None, ""),
         ([OFUL(2), WinStay()], None, ""),
+        ([WinStay(), SilentOffPolicy()], None, "no learner learns from rounds that others play"),
         ([OffPolicy(), WinStay()], None, ""),  # without a greedy action
         ([WinStay(), EpsilonGreedy(3, epsilon=0.1)], None, "no learner learns from rounds that others play"),
     ],

@@ -502,6 +502,39 @@ def test_a_fixed_rule_with_substitutes_that_learn_refutes_no_law() -> None:
     assert alarms == [] and portfolio.health()["learners"][0]["substituted"] == 500
 
 
+class Sure:
+    """Always takes one action, without regret."""
+
+    provides, randomized = frozenset({"regret"}), False
+
+    def __init__(self, name: str, action: int) -> None:
+        self.name, self.action = name, action
+
+    def decide(self, context: Any) -> Proposal:
+        return Proposal(self.action, regret=0.0)
+
+    def learn(self, context: Any, action: int, reward: float) -> None: ...
+
+
+@pytest.mark.parametrize("excludes", [True, False])
+def test_restrictions_by_what_learners_do_not_see_refute_no_mean_of_an_action(excludes: bool) -> None:
+    """Every action pays x. Where x = 0, learner a is excluded, so action 0 earns .57; 1 once b is suspended: one law.
+
+    The control: without exclusions the rewards of actions are monitored, and a change of the law is found.
+    """
+    portfolio, rng = Portfolio([Sure("a", 0), Sure("b", 0), Sure("c", 1)], Uniform(3)), np.random.default_rng(0)
+    alarms: list[Any] = []
+    portfolio.on_event(lambda event: alarms.append(event.data["alarm"]) if event.kind == "drift" else None)
+    for t in range(3_000):
+        if t == 1_500:
+            portfolio.suspend("b")
+        x = float(rng.random() >= 0.6)
+        excluded = excludes and x == 0.0
+        decision = portfolio.decide(None, available=["b", "c"] if excluded else None)
+        portfolio.learn(decision, x if excludes or t < 1_500 else 1.0)
+    assert ("arms" in alarms) is not excludes
+
+
 # What earlier releases wrote.
 
 

@@ -29,7 +29,7 @@ WHY = (
     "better where one is."
 )
 FOOTER = f"*Written by `equipoise suite` with version {__version__}: do not edit.*"
-LOWER_TITLE = "Where another selector is clearly better than the recommended one"
+LOWER_TITLE = "Where another selector has a clearly lower strict ratio than the recommended one"
 
 
 def publish(outcome: Outcome, out: Path, docs: Path | None) -> list[Path]:

@@ -283,6 +283,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
     def choose(self, rng: np.random.Generator | None = None, available: Collection[int] | None = None) -> Choice:
         """Choose the learner of this round, among the `available` ones if given, and open a play."""
         rounds, accounts = self._rounds, self._accounts
+        rounds.expire()
         if rounds.ledger.stale and self.balances:
             rounds.count_pending()
         if rng is None and self._stream is not None:
@@ -297,7 +298,6 @@ class KernelSelector(Configured, Generic[P, S, D]):
             finally:
                 rounds.unmask(masked)
             accounts.entry(choice).drawable = tuple(available)
-        rounds.expire()
         return choice
 
     def choice_probabilities(self, available: Collection[int] | None = None) -> tuple[float, ...]:
@@ -327,10 +327,10 @@ class KernelSelector(Configured, Generic[P, S, D]):
             raise InvalidArgument(f"learner is {choice.learner}, but must be one of available, {sorted(available)}")
         if not 0.0 < choice.probability <= 1.0:
             raise InvalidArgument(f"probability of choice is {choice.probability!r}, but must lie in (0, 1]")
+        self._rounds.expire()
         differs = self._accounts.replay(choice, available, odds)
         if available is not None:
             self._accounts.entry(choice).drawable = tuple(available)
-        self._rounds.expire()
         return differs
 
     def tick(self, rounds: int = 1) -> tuple[D, ...]:
@@ -354,6 +354,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
             raise InvalidArgument(f"proposals has learners {sorted(proposals)}, but must have {learner}")
         # Raises UnknownDecision if the play is not open.
         self._rounds.observe(self._accounts.entry(choice), proposals, substitutes)
+        self._rounds.expire()  # not before: a round in which no learner can act is withdrawn, and changes nothing
 
     def leave_out(self, choice: Choice) -> None:
         """Leave an open play out of evidence for good, as events of earlier releases can say."""
@@ -388,6 +389,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
         """
         entry = self._accounts.seen(choice)
         number, known = self._check_credit(choice, entry, reward, regret)
+        self._rounds.expire()
         eliminated = self._rounds.credit(entry, number, known)
         return self._proofs(eliminated) if eliminated else ()
 
