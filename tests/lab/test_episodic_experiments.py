@@ -43,7 +43,11 @@ def test_experiment_runs_and_keeps_its_certificates(name: str, overrides: dict[s
     page, _ = write_page(EXPERIMENTS[name], results, tmp_path)
     words = " ".join(page.read_text(encoding="utf-8").split())
     kept = findings(f"experiments/{name}.md", name)
-    for part in (section(f"experiments/{name}.md", "Setting"), kept, WIDTHS.get(name, "over w √T (w, the width of the range of rewards")):
+    for part in (
+        section(f"experiments/{name}.md", "Setting"),
+        kept,
+        WIDTHS.get(name, "over w √T (w, the width of the range of rewards"),
+    ):
         assert part and " ".join(part.split()) in words
 
 
