@@ -41,14 +41,14 @@ from equipoise.settings.checks import positive
 from equipoise.settings.units import noise_setting, range_setting
 from equipoise.types import Array, Context
 
-LEAST_DIRECTIONS, DIRECTIONS_PER_DIM = 256, 32
+MIN_DIRECTIONS, DIRECTIONS_PER_DIM = 256, 32
 MAX_DIM = 1000  # with 256 MB of directions
 
 
 @lru_cache(maxsize=16)
 def directions_of(dim: int) -> Array:
     """The vectors z for a dimension, one per row, the same for every learner; they must not be changed."""
-    half = generator_at(0, dim, 0).standard_normal((max(LEAST_DIRECTIONS, DIRECTIONS_PER_DIM * dim) // 2, dim))
+    half = generator_at(0, dim, 0).standard_normal((max(MIN_DIRECTIONS, DIRECTIONS_PER_DIM * dim) // 2, dim))
     return np.vstack([half, -half])
 
 
