@@ -120,7 +120,7 @@ class SQLiteJournal:
         self.portfolio = self.path.stem if portfolio is None else portfolio  # name
         self._writer: Writer | None = None
         self._lock: LockFile | None = None
-        self._last_seq = 0
+        self._last_seq = self._archived = 0
         self._id = ""
 
     @property
@@ -136,7 +136,7 @@ class SQLiteJournal:
 
         Of the events up to this one, the file has the first one and some others; all later ones are there.
         """
-        return int(self._meta("archived") or 0)
+        return int(self._meta("archived") or 0) if self._writer is None else self._archived
 
     @property
     def archive_folder(self) -> str | None:
@@ -215,6 +215,7 @@ class SQLiteJournal:
             connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'epoch'")
             meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
             self._id, self.portfolio = meta["id"], meta["portfolio"]
+            self._archived = int(meta.get("archived", 0))
             (self._last_seq,) = connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
             return int(meta["epoch"])
 
@@ -330,6 +331,7 @@ class SQLiteJournal:
         """Note that the events up to this one are durable in the archive."""
         notes = [("INSERT OR REPLACE INTO meta VALUES (?, ?)", row) for row in (("archived", seq), ("archive", folder))]
         self._do(notes)
+        self._archived = seq
 
     def remove_archived(self, keep: Collection[str], since: float) -> Iterator[None]:
         """Remove archived events, a transaction per step, but the first one and those that calls may still need.
