@@ -3,8 +3,8 @@
 A process decides and rewards under load, 32 tasks at once, and writes a line for every answer it got. It is killed
 (SIGKILL) at a random moment, again and again. After each kill the journal must hold every acknowledged decision with
 its action and every acknowledged reward, each exactly once, and recovery from the newest and from the second-newest
-snapshot must give the same state; at thirty of the kills, so must a rebuild from the first event. The next process goes on
-where the last one was, and repeats what was not acknowledged, as a client does. It goes on until there were as many
+snapshot must give the same state; at thirty of the kills, so must a rebuild from the first event. The next process goes
+on where the last one was, and repeats what was not acknowledged, as a client does. It goes on until there were as many
 kills and as many events as asked for; with --folder, a study that was interrupted goes on where it was.
 
 With --early the process answers before the commit: the control, which must be caught. Its disk is made a slow one, as
@@ -43,7 +43,7 @@ from equipoise.types import Array
 TASKS = 32
 SNAPSHOT_EVERY = 2_000
 REBUILDS = 30
-SLOW_SECONDS = 0.005  # of a flush, as disks have
+SLOW_SECONDS = 0.05  # of a flush, as busy disks have; a shorter one is missed by many kills on a busy machine
 PROCESSES = multiprocessing.get_context("forkserver")  # to start Python and import NumPy would take longer than a life
 PROCESSES.set_forkserver_preload(["equipoise.journal", "equipoise.learners", "equipoise.selectors"])
 CLOSING = ("rewarded", "withdrawn", "expired")

@@ -21,7 +21,7 @@ from asyncio import StreamReader, StreamWriter
 from pathlib import Path
 from typing import Any
 
-from tools.studies.kill_journal import TASKS, Life, offers, reward_of, run_lives
+from tools.studies.kill_journal import Life, offers, reward_of, run_lives
 from tools.studies.serve_load import ONE_THREAD, PORT
 
 CONFIG = """
@@ -43,6 +43,7 @@ arms = 3
 epsilon = 0.1
 """
 BATCH = 8  # rounds of a client before it rewards them
+HEAD = b"POST /v1/portfolios/shop/%b HTTP/1.1\r\nHost: localhost\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n"
 JSON, LINES = b"application/json", b"application/x-ndjson"
 
 
