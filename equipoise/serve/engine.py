@@ -18,6 +18,7 @@ from equipoise.journal.sqlite import connect_reader
 from equipoise.portfolio import Event, Portfolio
 from equipoise.portfolio.tickets import Clock
 from equipoise.serve.hosted import Hosted
+from equipoise.types import Config
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,9 +31,8 @@ EXISTS = "SELECT EXISTS (SELECT 1 FROM events WHERE subject = ?)"
 class Engine(Protocol):
     """Runs operations on a portfolio."""
 
-    @property
-    def depth(self) -> int:
-        """Number of operations that wait."""
+    def numbers(self) -> Config:
+        """Return what is known without waiting: how many operations wait, whether it failed, and the journal's size."""
 
     @property
     def timeline_path(self) -> Path | None:
@@ -55,12 +55,15 @@ class Engine(Protocol):
 class MemoryEngine:
     """Keeps a portfolio in memory only: for tests, trials and comparisons."""
 
-    depth, timeline_path = 0, None
+    timeline_path = None
     failure: str | None = None
 
     def __init__(self, portfolio: Portfolio) -> None:
         self._portfolio, self._hosted = portfolio, Hosted(portfolio)
         self._clock = Clock()
+
+    def numbers(self) -> Config:
+        return {"depth": 0, "failed": self.failure is not None}
 
     async def run(self, operation: Callable[Concatenate[Hosted, P], T], *arguments: P.args, **options: P.kwargs) -> T:
         self._hosted.time = self._clock.now()
@@ -103,9 +106,18 @@ class JournalEngine:
         """The file next to the journal in which the dashboard keeps its timeline."""
         return self._live.journal.path.with_suffix(".timeline")
 
-    @property
-    def depth(self) -> int:
-        return len(self._waiting)
+    def numbers(self) -> Config:
+        journal, path = self._live.journal_health(), self._live.journal.path
+        files = [path, path.with_name(f"{path.name}-wal")]
+        return {
+            "depth": len(self._waiting),
+            "failed": self.failure is not None,
+            "bytes": sum(file.stat().st_size for file in files if file.exists()),
+            "events": journal["events"],
+            "snapshot_age": journal["events"] - journal["snapshot"],
+            "snapshot_seconds": journal["snapshot_seconds"],
+            "snapshot_failed": journal["snapshot_error"] != "",
+        }
 
     @property
     def failure(self) -> str | None:

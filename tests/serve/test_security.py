@@ -11,8 +11,9 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
 
 from equipoise.errors import InvalidArgument, UnknownName, UnreadableFile
+from equipoise.serve.logs import JsonFormatter
 from equipoise.serve.routes import OPERATIONS
-from equipoise.serve.server import JsonFormatter, check_address, hosts_for
+from equipoise.serve.server import check_address, hosts_for
 from equipoise.serve.service import LOOPBACK_HOSTS, Settings
 from equipoise.serve.tokens import Tokens, add_token, digest_of, read_tokens, remove_token
 from tests.serve.served import client
