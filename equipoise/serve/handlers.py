@@ -244,13 +244,16 @@ async def evaluate(call: Call) -> Response:
 
 
 async def expose_metrics(call: Call) -> Response:
-    service, statuses = call.service, {}
-    engines = {name: service.portfolios[name].engine for name in filter(call.token.covers, sorted(service.portfolios))}
-    for name, engine in engines.items():
+    service, names = call.service, sorted(filter(call.token.covers, call.service.portfolios))
+    statuses, depths, journals = {}, {}, {}
+    for name in names:
+        engine = service.portfolios[name].engine
+        depths[name] = engine.depth
         if engine.failure is None:
             statuses[name] = plain(await engine.run(Hosted.status))
-    numbers = {name: engine.numbers() for name, engine in engines.items()}
-    return Response(service.metrics.expose(numbers, statuses), media_type=metrics.MEDIA_TYPE)
+        if (journal := engine.journal_health()) is not None:
+            journals[name] = journal
+    return Response(service.metrics.expose(statuses, depths, journals), media_type=metrics.MEDIA_TYPE)
 
 
 async def health(call: Call) -> Response:

@@ -1,7 +1,7 @@
 """Measurements of the service in the form of Prometheus.
 
 A series is one row of a table: its name, where its value is found, and its meaning. What a portfolio does not report is
-left out. A portfolio that failed keeps the series that are known: those of its engine, and its last status.
+left out.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class Series(NamedTuple):
     text: str
 
 
-# Of a portfolio: `engine` is `Engine.numbers`, everything else `Hosted.status`.
+# Of a portfolio: its status, `queue` and the numbers of its journal.
 PORTFOLIO = (
-    Series("equipoise_journal_failed", "engine.failed", "Whether the portfolio accepts nothing more"),
-    Series("equipoise_queue_depth", "engine.depth", "Requests that wait for the writer"),
-    Series("equipoise_journal_bytes", "engine.bytes", "Size of the journal's files"),
-    Series("equipoise_events_total", "engine.events", "Events in the journal"),
-    Series("equipoise_snapshot_age_events", "engine.snapshot_age", "Events since the newest snapshot"),
-    Series("equipoise_snapshot_seconds", "engine.snapshot_seconds", "Pause of the portfolio at the last snapshot"),
-    Series("equipoise_snapshot_failed", "engine.snapshot_failed", "Whether the last snapshot failed"),
+    Series("equipoise_journal_failed", "journal.failed", "Whether the portfolio accepts nothing more"),
+    Series("equipoise_queue_depth", "queue", "Requests that wait for the writer"),
+    Series("equipoise_journal_bytes", "journal.bytes", "Size of the journal's files"),
+    Series("equipoise_events_total", "journal.events", "Events in the journal"),
+    Series("equipoise_snapshot_age_events", "journal.snapshot_age", "Events since the newest snapshot"),
+    Series("equipoise_snapshot_seconds", "journal.snapshot_seconds", "Pause of the portfolio at the last snapshot"),
+    Series("equipoise_snapshot_failed", "journal.snapshot_failed", "Whether the last snapshot failed"),
     Series("equipoise_decisions_total", "health.rounds", "Rounds that were decided"),
     Series("equipoise_unplayed_total", "health.unplayed", "Rounds that no learner played"),
     Series("equipoise_withdrawn_total", "health.withdrawn", "Rounds that did not happen"),
@@ -99,7 +99,6 @@ class Metrics(Collector):
     def __init__(self) -> None:
         self._requests: Counter[tuple[str, int]] = Counter()
         self._times: defaultdict[str, Times] = defaultdict(Times)
-        self._statuses: dict[str, Config] = {}  # the last ones
         self.levels: dict[str, Callable[[], float]] = {}  # numbers of the process, by the source of their series
 
     def count(self, operation: str, status: int, seconds: float) -> None:
@@ -131,12 +130,16 @@ class Metrics(Collector):
         yield from (_filled(series, [([], levels)]) for series in PROCESS)
         yield from OF_PROCESS.collect()
 
-    def expose(self, engines: Mapping[str, Config], statuses: Mapping[str, Config]) -> bytes:
-        """Return everything as text; `engines` are the numbers of the engines, `statuses` those that can be read."""
-        self._statuses.update(statuses)
+    def expose(
+        self, statuses: Mapping[str, Config], depths: Mapping[str, int], journals: Mapping[str, Config]
+    ) -> bytes:
+        """Return everything as text; `statuses`, `depths` and `journals` are those of the portfolios."""
         registry = CollectorRegistry()
         registry.register(self)
-        facts = {name: {**self._statuses.get(name, {}), "engine": numbers} for name, numbers in engines.items()}
+        facts: dict[str, Config] = {name: {**statuses.get(name, {}), "queue": depth} for name, depth in depths.items()}
+        for name, journal in journals.items():
+            age, failed = journal["events"] - journal["snapshot"], journal["snapshot_error"] != ""
+            facts[name]["journal"] = {**journal, "snapshot_age": age, "snapshot_failed": failed}
         registry.register(_Portfolios(facts))
         return bytes(generate_latest(registry))
 

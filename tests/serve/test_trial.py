@@ -72,9 +72,7 @@ def test_what_is_approved_is_served(tmp_path: Path, text: str, flags: bool) -> N
         (HEAD + NAMES.replace('"blue"', '"green"') + CONTEXT + CROSSED % 2, "crossed", "'green' is unknown"),
     ],
 )
-def test_a_learner_that_cannot_play_is_named(
-    tmp_path: Path, text: str, learner: str, reason: str
-) -> None:
+def test_a_learner_that_cannot_play_is_named(tmp_path: Path, text: str, learner: str, reason: str) -> None:
     result = check(tmp_path, text)
     message = str(result.exception)
     assert result.exit_code != 0 and isinstance(result.exception, InvalidArgument), result.output
