@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from equipoise.serve.failures import MEDIA_TYPE, Refused, headers_of, kind_of, p
 from equipoise.serve.guard import Guard, logger
 from equipoise.serve.handlers import NDJSON, Call
 from equipoise.serve.hosted import MAX_EXPIRED, Hosted
-from equipoise.serve.openapi import description
+from equipoise.serve.openapi import Documents
 from equipoise.serve.routes import JSON, OPERATIONS, STATIC, Operation
 from equipoise.serve.schemas import EvaluationFailure, Problem
 from equipoise.serve.service import Opener, Service, Settings, open_in_memory
@@ -62,11 +62,15 @@ def create_app(
 
 
 def application(service: Service) -> Guard:
-    document = msgspec.json.encode(description())
+    documents = Documents()
 
     async def openapi(request: Request) -> Response:
         request.scope["operation"], request.scope["route"] = "openapi", request.url.path
-        return Response(document, media_type="application/json")
+        call = Call(service, request, NO_TOKEN)
+        with suppress(Refused):  # who may not see portfolios gets a description without them
+            call.authenticate()
+        visible = {name: each.config for name, each in service.portfolios.items() if call.token.covers(name)}
+        return Response(await documents.of(visible), media_type="application/json")
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
