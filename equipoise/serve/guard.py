@@ -98,6 +98,7 @@ class Guard:
                     _check_unique(pairs)
                 self._check(scope, headers)
             except Refused as refusal:
+                scope["problem"] = refusal.slug
                 body = msgspec.json.encode(problem_of(refusal, scope["request_id"]))
                 whole = {"type": WHOLE, "status": refusal.status, "media_type": MEDIA_TYPE.encode(), "body": body}
                 await send_with_headers(whole)
@@ -109,7 +110,9 @@ class Guard:
             self.service.metrics.count(operation, status, seconds)
             level = logging.INFO if status >= 400 or operation not in QUIET_OPERATIONS else logging.DEBUG
             if logger.isEnabledFor(level):
-                logger.log(level, "request", extra={"facts": _facts(scope, headers, status, seconds)})
+                stranger = None if "token" in scope else scope.get("problem", operation)
+                facts = _facts(scope, headers, status, seconds)
+                logger.log(level, "request", extra={"facts": facts, "limited": stranger})
 
     def _check(self, scope: Any, headers: dict[bytes, bytes]) -> None:
         service = self.service
@@ -151,10 +154,15 @@ def host_name(host: str) -> str:
 
 @lru_cache(1024)
 def is_loopback(address: str) -> bool:
+    return is_address(address) and ipaddress.ip_address(address).is_loopback
+
+
+def is_address(text: str) -> bool:
     try:
-        return ipaddress.ip_address(address).is_loopback
+        ipaddress.ip_address(text)
     except ValueError:
         return False
+    return True
 
 
 async def _send_whole(message: Any, request_id: bytes, send: Any) -> None:
@@ -168,17 +176,23 @@ async def _send_whole(message: Any, request_id: bytes, send: Any) -> None:
 
 
 def _facts(scope: Any, headers: dict[bytes, bytes], status: int, seconds: float) -> dict[str, Any]:
-    """Return the facts of a log line; never the query, tokens or bodies."""
+    """Return the facts of a log line; never the path, the query, tokens or bodies."""
+    client = scope.get("client")
     facts = {
         "request_id": scope["request_id"],
+        "client": None if client is None else client[0],
         "method": scope["method"],
         "operation": scope.get("operation", "none"),
+        "route": scope.get("route"),
         "status": status,
         "milliseconds": round(seconds * 1e3, 3),
     }
-    for key in ("portfolio", "token"):
+    for key in ("problem", "portfolio", "token"):
         if key in scope:
             facts[key] = scope[key]
+    forwarded = headers.get(b"x-forwarded-for", b"").rpartition(b",")[2].strip().decode("latin-1")
+    if is_address(forwarded):  # what the proxy says; only logged
+        facts["forwarded_for"] = forwarded
     trace = TRACE.fullmatch(headers.get(b"traceparent", b""))
     if trace is not None:
         facts["trace_id"], facts["parent_id"] = trace[1].decode(), trace[2].decode()

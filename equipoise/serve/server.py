@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import logging
 import os
 import signal
 import socket
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from equipoise.config import PortfolioConfig, check_served, config_files, read
 from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.serve.app import application
 from equipoise.serve.guard import is_loopback
+from equipoise.serve.logs import log_as_json
 from equipoise.serve.reloading import apply_file
 from equipoise.serve.service import LOOPBACK_HOSTS, Opener, Service, Settings
 from equipoise.serve.tokens import Tokens, read_tokens
@@ -121,7 +120,7 @@ def serve(
     check_address(host, tokens)
     configs = [read(file) for file in config_files(path)]
     listener = bind(host, port)
-    _log_as_json(debug)
+    log_as_json(debug=debug)
     settings = Settings(hosts=hosts_for(host, extra_hosts, LOOPBACK_HOSTS), max_open=max_open)
     service = Service(tokens, settings, open_portfolio)
     signal.signal(signal.SIGTERM, lambda *_: None)  # raised again after the server has ended, which is success
@@ -136,6 +135,7 @@ def serve(
     finally:
         listener.close()
         service.close()
+        logger.info("stopped")
 
 
 def tune_garbage_collector() -> None:
@@ -180,6 +180,7 @@ async def _serve(service: Service, path: Path, listener: socket.socket, token_fi
         limit_concurrency=MAX_CONNECTIONS,
     )
     server = Server(config, service)
+    service.metrics.levels["connections"] = lambda: len(server.server_state.connections)
     loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[None]]()
 
     def reload() -> None:
@@ -230,27 +231,3 @@ def hosts_for(host: str, extra: Iterable[str], loopback: Iterable[str]) -> tuple
     """The names under which a service that listens on `host` may be addressed."""
     own = () if host in ("0.0.0.0", "::", "") else (host.lower(),)
     return tuple(dict.fromkeys((*loopback, *own, *(name.lower() for name in extra))))
-
-
-class JsonFormatter(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        row: dict[str, Any] = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-            **getattr(record, "facts", {}),
-        }
-        if record.exc_info:
-            row["error"] = self.formatException(record.exc_info)
-        return json.dumps(row, ensure_ascii=True, default=str)
-
-
-def _log_as_json(debug: bool) -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter())
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(logging.INFO)
-    logging.getLogger("equipoise.serve").setLevel(logging.DEBUG if debug else logging.INFO)
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)

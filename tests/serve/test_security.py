@@ -3,7 +3,9 @@
 import json
 import logging
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,11 +13,12 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
 
 from equipoise.errors import InvalidArgument, UnknownName, UnreadableFile
-from equipoise.serve.routes import OPERATIONS
-from equipoise.serve.server import JsonFormatter, check_address, hosts_for
+from equipoise.serve.logs import JsonFormatter
+from equipoise.serve.routes import OPERATIONS, Operation
+from equipoise.serve.server import check_address, hosts_for
 from equipoise.serve.service import LOOPBACK_HOSTS, Settings
 from equipoise.serve.tokens import Tokens, add_token, digest_of, read_tokens, remove_token
-from tests.serve.served import client
+from tests.serve.served import ARMS, COLORS, client
 
 SCOPES = ("decide", "reward", "read", "admin")
 
@@ -24,28 +27,109 @@ def bearer(secret: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret}"}
 
 
-def test_every_operation_needs_its_scope_for_its_portfolio(tmp_path: Path) -> None:
-    file = tmp_path / "tokens.json"
-    secrets = {scope: add_token(file, f"arms-{scope}", [scope], ["arms"]) for scope in SCOPES}
-    foreign = add_token(file, "foreign", SCOPES, ["colors"])
-    with client(tokens=read_tokens(file)) as service:
-        for operation in OPERATIONS:
-            path = operation.path.format(name="arms", learner="x", id="1", span="15m")
-            if operation.scope is None:
-                assert service.request(operation.method, path).status_code == 200
-                continue
-            if operation.media_type == "text/event-stream":  # it would not end
-                secrets_to_try = {scope: secret for scope, secret in secrets.items() if scope != "read"}
-            else:
-                secrets_to_try = secrets
-            assert service.request(operation.method, path).status_code == 401
-            assert service.request(operation.method, path, headers=bearer("eqp_wrong")).status_code == 401
-            if "{name}" in operation.path:
-                refused = service.request(operation.method, path, headers=bearer(foreign))
-                assert refused.status_code == 403, operation.id
-            for scope, secret in secrets_to_try.items():
-                status = service.request(operation.method, path, headers=bearer(secret)).status_code
-                assert (status == 403) == (scope != operation.scope), (operation.id, scope)
+# What every route asks for, said a second time: a route that is added or changed needs a row here.
+NEEDED = {
+    "decide": {"decide", "evaluate"},
+    "reward": {"rewards", "withdraw"},
+    "read": {
+        *("portfolios", "portfolio", "eliminations", "events", "metrics", "overview", "watch_overview", "view"),
+        *("watch_portfolio", "timeline", "learner", "decisions", "decision"),
+    },
+    "admin": {"add_learner", "change_learner", "remove_learner"},
+    None: {"health", "ready", "page"},
+}
+COVERED, FOREIGN = "arms", "colors"
+# What a request that is carried out says; others say nothing.
+BODIES = {
+    "rewards": {"id": "open", "reward": 1.0},
+    "withdraw": {"id": "other"},
+    "add_learner": {"use": "UCB", "settings": {"arms": 3}},
+    "change_learner": {"state": "suspended"},
+}
+OPEN_ENDED = {each.id for each in OPERATIONS if each.media_type == "text/event-stream"}
+
+
+def test_every_route_stands_in_the_table() -> None:
+    named = [id_ for ids in NEEDED.values() for id_ in ids]
+    assert sorted(named) == sorted(each.id for each in OPERATIONS), "say in NEEDED what the new route asks for"
+    with client() as service:
+        served = {route.path.replace(":path", "") for route in routes_of(service)}
+    assert served == {each.path for each in OPERATIONS} | {"/openapi.json", "/static/{file}"}
+
+
+def routes_of(service: Any) -> Any:
+    return service.app._app.routes
+
+
+def cells() -> Iterator[Any]:
+    """Every route with every kind of token, and the status that it must get; None if it is carried out."""
+    for scope, ids in NEEDED.items():
+        for operation in (each for each in OPERATIONS if each.id in ids):
+            named = "{name}" in operation.path
+            for holder in ("nobody", "wrong", *SCOPES, *(f"foreign-{each}" for each in SCOPES), "all"):
+                own = holder.rpartition("-")[2]
+                expected: int | None
+                if scope is None:
+                    expected = None
+                elif holder in ("nobody", "wrong"):
+                    expected = 401
+                elif own not in (scope, "all") or (named and holder.startswith("foreign")):
+                    expected = 403
+                else:
+                    expected = None
+                if expected is not None or operation.id not in OPEN_ENDED:  # a stream that is allowed would not end
+                    yield pytest.param(operation, holder, COVERED, expected, id=f"{operation.id}-{holder}")
+            if named and scope is not None:
+                yield pytest.param(operation, scope, "none", 403, id=f"{operation.id}-{scope}-of-none")
+                yield pytest.param(operation, "all", "none", 404, id=f"{operation.id}-all-of-none")
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, dict[str, str]]]:
+    """A service with tokens, and their secrets by holder."""
+    folder = tmp_path_factory.mktemp("guarded")
+    file = folder / "tokens.json"
+    secrets = {scope: add_token(file, f"arms-{scope}", [scope], [COVERED]) for scope in SCOPES}
+    secrets |= {f"foreign-{scope}": add_token(file, f"foreign-{scope}", [scope], [FOREIGN]) for scope in SCOPES}
+    secrets |= {"all": add_token(file, "all", SCOPES), "wrong": "eqp_wrong"}
+    with client(ARMS, COLORS, data=folder, tokens=read_tokens(file)) as service:
+        yield service, secrets
+
+
+@pytest.mark.parametrize(("operation", "holder", "portfolio", "expected"), list(cells()))
+def test_who_may_do_what(
+    guarded: tuple[Any, dict[str, str]], operation: Operation, holder: str, portfolio: str, expected: int | None
+) -> None:
+    service, secrets = guarded
+    headers = bearer(secrets[holder]) if holder in secrets else {}
+    path = operation.path.format(name=portfolio, learner="greedy", id="open", span="15m")
+    everything = bearer(secrets["all"])
+    if expected is None:  # what the request needs must be there
+        learner = "/v1/portfolios/arms/learners/greedy"
+        if operation.id == "add_learner":
+            path = path.replace("greedy", f"new-{holder}")
+        elif operation.id == "remove_learner":
+            path = path.replace("greedy", f"old-{holder}")
+            table = {"use": "UCB", "settings": {"arms": 3}}
+            assert service.post(path, json=table, headers=everything).status_code == 201
+        elif operation.scope != "read":
+            assert service.patch(learner, json={"state": "active"}, headers=everything).status_code == 200
+        decide = "/v1/portfolios/arms/decide"
+        ids = [service.post(decide, json={"id": f"{operation.id}-{holder}-{k}"}, headers=everything) for k in range(2)]
+        assert [answer.status_code for answer in ids] == [200, 200]
+        path = path.replace("decisions/open", f"decisions/{operation.id}-{holder}-0")
+    body = dict(BODIES.get(operation.id, {}))
+    if "id" in body:
+        body["id"] = f"{operation.id}-{holder}-0"
+    answer = service.request(operation.method, path, headers=headers, **({"json": body} if operation.request else {}))
+    if expected is None:
+        assert answer.status_code == operation.success, answer.text
+    else:
+        assert answer.status_code == expected, answer.text
+        if operation.id != "evaluate":
+            assert answer.json()["type"].endswith(
+                {401: "unauthenticated", 403: "forbidden", 404: "unknown-portfolio"}[expected]
+            )
 
 
 def test_a_token_sees_its_portfolios_only(tmp_path: Path) -> None:
