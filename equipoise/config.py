@@ -12,7 +12,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName, Unkno
 from equipoise.features.maps import map_from_plain
 from equipoise.learner import find
 from equipoise.portfolio import Portfolio, old_forms
-from equipoise.portfolio.settings import PortfolioSettings, file_keys
+from equipoise.portfolio.settings import PortfolioSettings, Retention, file_keys
 from equipoise.selector import Updates
 from equipoise.settings.checks import text
 from equipoise.storage.files import read_bytes
@@ -31,7 +31,7 @@ from equipoise.types import Config
 
 VERSION = 1
 SERVED_NAME = re.compile(r"[a-z0-9_-]{1,64}")  # never a path
-TABLES = ("selector", "learner")  # besides those of settings
+TABLES = ("selector", "learner", "retention")  # besides those of settings
 T = TypeVar("T")
 
 
@@ -43,6 +43,7 @@ class PortfolioConfig:
     settings: PortfolioSettings
     selector: Config  # the table of the file
     learner_tables: tuple[Config, ...]
+    retention: Retention = field(default_factory=Retention)
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
@@ -121,7 +122,13 @@ def parse(content: Mapping[str, Any]) -> PortfolioConfig:
         settings=given,
         selector=_table("selector", content.get("selector", {})),
         learner_tables=tuple(_table("learner", learner) for learner in learners),
+        retention=_retention(_table("retention", content.get("retention", {}))),
     )
+
+
+def _retention(table: Config) -> Retention:
+    _check_keys("key of [retention]", table, [each.name for each in fields(Retention)])
+    return Retention(**table)
 
 
 def _settings(content: Mapping[str, Any]) -> PortfolioSettings:

@@ -1,7 +1,8 @@
-"""`equipoise show`, `rebuild`, `backup` and `restore`: look at and keep saved portfolios and journals."""
+"""`equipoise show`, `rebuild`, `backup`, `restore` and `redact`: look at and keep saved portfolios and journals."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +11,7 @@ import typer
 
 from equipoise.cli.app import command, print_error
 from equipoise.cli.terminal import print_paths, print_results
-from equipoise.errors import UnreadableFile, require
+from equipoise.errors import JournalLocked, UnreadableFile, require
 
 if TYPE_CHECKING:
     from equipoise.portfolio import Portfolio
@@ -92,18 +93,31 @@ def _print_portfolio(portfolio: Portfolio) -> None:
 
 
 @command("rebuild")
-def rebuild(path: JournalPath) -> None:
+def rebuild(
+    path: JournalPath,
+    archive: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the archive, to begin at the first event; only if no contexts were removed."),
+    ] = None,
+) -> None:
     """Rebuild the state of a journal from its first event, and list differences from a normal start.
 
-    Exits with code 1 if there are any. Nothing is changed, and the journal may be in use meanwhile.
+    If older events have lost data or were archived, it begins at the base snapshot. Exits with code 1 if there are
+    differences. Nothing is changed, and the journal may be in use meanwhile.
     """
     from equipoise.journal import SQLiteJournal
+    from equipoise.journal.archive import Archive
     from equipoise.journal.maintenance import compare
     from equipoise.journal.recovery import describe_changed_rule
 
-    rebuilt, recovered, differences = compare(SQLiteJournal(path, create=False))
+    journal = SQLiteJournal(path, create=False)
+    whole = None if archive is None else Archive(journal, archive.absolute())
+    rebuilt, recovered, differences = compare(journal, archive=whole)
     if rebuilt.start > 1:
-        typer.echo(f"{path}: events up to {rebuilt.start:,} have lost data, so the rebuild starts at their snapshot")
+        typer.echo(
+            f"{path}: events up to {rebuilt.start:,} have lost data or were archived, so the rebuild starts at their "
+            "snapshot"
+        )
     if changed := describe_changed_rule(rebuilt.portfolio):
         typer.echo(f"{path}: {changed}")
     for difference in differences[:MAX_DIFFERENCES]:
@@ -139,3 +153,31 @@ def restore(
 
     n_events = restore_backup(copy, path, replace=replace)
     typer.echo(f"{path}: {n_events:,} events")
+
+
+@command("redact")
+def redact(
+    path: JournalPath,
+    ids: Annotated[
+        list[str] | None, typer.Option("--id", help="Id of a closed decision; several are possible.")
+    ] = None,
+    before: Annotated[
+        datetime | None, typer.Option(help="Instead of ids: all closed decisions before this date, in UTC.")
+    ] = None,
+    archive: Annotated[Path | None, typer.Option(help="Folder of the archive, if it was moved.")] = None,
+) -> None:
+    """Remove contexts and outcomes of closed decisions from a journal that is not in use, and from its archive.
+
+    Decisions, rewards and certificates stay. Backups that were made before still have what is removed.
+    """
+    from equipoise import open as open_journal
+    from equipoise.portfolio.settings import Retention
+
+    retention = Retention(archive=None if archive is None else str(archive.absolute()))
+    try:
+        live = open_journal(path, retention=retention)
+    except JournalLocked as error:
+        raise JournalLocked(f"{error}: ask the service instead, by POST /v1/portfolios/{path.stem}/forget") from None
+    with live:
+        n_events = live.redact(ids or None, before=None if before is None else before.replace(tzinfo=UTC).timestamp())
+    typer.echo(f"{path}: {n_events:,} events lost their context or outcome")

@@ -25,12 +25,14 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from equipoise.errors import EquipoiseError, InvalidArgument, JournalBusy, JournalFailed
 from equipoise.journal.maintenance import backup
 from equipoise.journal.recovery import REDACTED
-from equipoise.journal.snapshots import Background, redact
+from equipoise.journal.retention import Retainer
+from equipoise.journal.snapshots import Background
 from equipoise.journal.sqlite import SQLiteJournal
 from equipoise.journal.writer import Commit
 from equipoise.learner import MinimalLearner
 from equipoise.portfolio import Portfolio
 from equipoise.portfolio.events import Callback, Event, Listeners
+from equipoise.portfolio.settings import Retention
 from equipoise.portfolio.tickets import Clock
 from equipoise.portfolio.warm_start import Log, LoggedRound, WarmStart
 from equipoise.storage.parts import describe_part
@@ -101,7 +103,7 @@ class LivePortfolio:
         journal: SQLiteJournal,
         *,
         snapshot_every: int,
-        retention_seconds: float | None,
+        retention: Retention,
         max_waiting: int,
     ) -> None:
         self._portfolio, self.journal, self.name = portfolio, journal, journal.portfolio
@@ -114,8 +116,11 @@ class LivePortfolio:
         self._last_time = journal.last_time
         self._clock = Clock(self._last_time)
         portfolio.on_event(lambda event: self._events.append(event))
-        self._retention_seconds = retention_seconds
-        self._background = Background(journal, snapshot_every, self._state_and_seq, self._retain)
+        self._background = Background(journal, snapshot_every, self._state_and_seq)
+        self._retainer = Retainer(
+            journal, self._note_redaction, self._now, lambda: self.unfinished, self._background.lock
+        )
+        self._retainer.apply(retention)
 
     def __enter__(self) -> Self:
         return self
@@ -236,6 +241,8 @@ class LivePortfolio:
             "snapshot": self._background.last,
             "snapshot_seconds": self._background.pause_seconds,
             "snapshot_error": self._background.error,
+            "archived": self.journal.archived,
+            "retention_error": self._retainer.error,
             "sqlite_version": sqlite3.sqlite_version,
         }
 
@@ -271,7 +278,11 @@ class LivePortfolio:
         before
             Seconds since 1970: the limit for decisions to be redacted. Give either this or `ids`.
         """
-        return redact(self.journal, self._note_redaction, ids, before)
+        return self._retainer.redact(ids, before)
+
+    def retain(self, retention: Retention) -> None:
+        """Remove contexts and archive events after these times from now on."""
+        self._retainer.apply(retention)
 
     def snapshot(self) -> int:
         """Store a snapshot now; returns the number of the last event in it."""
@@ -283,6 +294,7 @@ class LivePortfolio:
 
     def close(self, *, snapshot: bool = True) -> None:
         """Finish waiting calls, store a snapshot so that the next start is quick, and give the journal back."""
+        self._retainer.close()
         self._background.close()
         if snapshot and self.failure is None:
             self._background.snapshot()
@@ -376,20 +388,13 @@ class LivePortfolio:
         with self._lock:
             return self._portfolio.state(), self._seq
 
-    def _retain(self) -> None:
-        """Remove contexts that are past their retention."""
-        if self._retention_seconds is not None:
-            redact(self.journal, self._note_redaction, None, self._now() - self._retention_seconds)
-
     def _note_redaction(self, ids: Collection[str] | None, before: float | None) -> tuple[Config, int, frozenset[str]]:
         """Append the event of a redaction; return the state and last event before it, and the decisions to keep."""
         with self._lock:
             self._check_open()
+            self._portfolio.check_finished(ids or ())
             state, seq = self._portfolio.state(), self._seq
             keep = self._portfolio.unfinished
-            for id_ in ids or ():
-                if id_ in keep:
-                    raise InvalidArgument(f"id {id_!r} is open, or waits to be learned, but only closed ones can go")
             data = {"ids": None if ids is None else sorted(ids), "before": before}
             self._events.append(Event(REDACTED, data, self._portfolio.time))
             commit = self._queue_events()

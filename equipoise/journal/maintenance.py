@@ -12,10 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.errors import EquipoiseError, StoreConflict, UnreadableFile
+from equipoise.journal.archive import Archive
 from equipoise.journal.recovery import Recovered, rebuild, recover
 from equipoise.journal.sqlite import LockFile, SQLiteJournal, connect_reader
 from equipoise.portfolio import Portfolio
-from equipoise.storage.files import replacing
+from equipoise.storage.files import flush, replacing
 from equipoise.types import Plain
 
 
@@ -59,28 +60,23 @@ def _copy(source: Path, target: Path) -> int:
                 reader.backup(writer)
                 writer.execute("PRAGMA journal_mode = DELETE")  # one file, without a WAL next to it
                 (last_seq,) = writer.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
-            _flush(temporary)
+            flush(temporary)
             for leftover in ("-wal", "-shm"):  # of a journal that is replaced: they do not belong to the new one
                 target.with_name(target.name + leftover).unlink(missing_ok=True)
-        _flush(target.parent)
+        flush(target.parent)
     except (sqlite3.Error, OSError, EquipoiseError) as error:
         raise EquipoiseError(f"{str(source)!r} could not be copied to {str(target)!r}: {error}") from error
     return int(last_seq)
 
 
-def _flush(path: Path) -> None:
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
-
-
 def check(journal: SQLiteJournal) -> int:
-    """Read every event and snapshot; raises `UnreadableFile` at the first that is damaged. Returns how many events."""
+    """Read every event of the file and every snapshot; return the number of events.
+
+    Raises `UnreadableFile` at the first that is damaged.
+    """
     for snapshot in journal.snapshots():
         journal.get_snapshot(snapshot.seq)
-    return sum(1 for _ in journal.read())
+    return sum(1 for _ in journal.read(journal.archived + 1))
 
 
 class Comparison(NamedTuple):
@@ -89,9 +85,13 @@ class Comparison(NamedTuple):
     differences: tuple[str, ...]
 
 
-def compare(journal: SQLiteJournal, template: Portfolio | None = None) -> Comparison:
-    """Fold the log from its first event, and compare with what a start would give."""
-    rebuilt, recovered = rebuild(journal, template), recover(journal, template)
+def compare(journal: SQLiteJournal, template: Portfolio | None = None, archive: Archive | None = None) -> Comparison:
+    """Fold the log from its first event or its base, and compare with what a start would give.
+
+    With an archive, the fold begins at the first event, which needs all contexts.
+    """
+    rebuilt = rebuild(journal, template, None if archive is None else archive.read)
+    recovered = recover(journal, template)
     found = tuple(differences(recovered.portfolio.state(), rebuilt.portfolio.state(), ""))
     return Comparison(rebuilt, recovered, found)
 

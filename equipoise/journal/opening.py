@@ -15,7 +15,7 @@ from equipoise.journal.sqlite import SQLiteJournal
 from equipoise.journal.writer import Commit
 from equipoise.portfolio import Portfolio
 from equipoise.portfolio.events import Event
-from equipoise.portfolio.settings import PortfolioSettings, check_duration
+from equipoise.portfolio.settings import PortfolioSettings, Retention
 from equipoise.selector import traits_of
 from equipoise.settings import equal_data
 from equipoise.settings.checks import count
@@ -29,7 +29,7 @@ def open(
     *,
     name: str | None = None,
     snapshot_every: int = 20_000,
-    retention: timedelta | str | None = None,
+    retention: Retention | timedelta | str | None = None,
     max_waiting: int = 1024,
     accept_changes: bool = False,
 ) -> LivePortfolio:
@@ -51,7 +51,8 @@ def open(
     snapshot_every
         Number of events between two snapshots, after which a start has to fold at most about so many.
     retention
-        Age at which contexts of closed decisions are removed from the journal, such as "30d". Default: never.
+        Age at which contexts of closed decisions are removed from the journal, such as "30d"; or a `Retention`, which
+        can also archive old events. Default: all is kept.
     max_waiting
         Number of calls that may wait for the disk; one more gets `JournalBusy`.
     accept_changes
@@ -69,7 +70,7 @@ def open(
     """
     count("snapshot_every", snapshot_every)
     count("max_waiting", max_waiting)
-    seconds = None if retention is None else _seconds(retention)
+    retained = Retention.of(retention)
     journal = SQLiteJournal(path, name, create=config is not None)
     journal.lease()
     try:
@@ -87,7 +88,7 @@ def open(
                     raise StoreConflict(f"{str(journal.path)!r}: {error}") from None
                 _check_parts(journal, portfolio, template)
         live = LivePortfolio(
-            portfolio, journal, snapshot_every=snapshot_every, retention_seconds=seconds, max_waiting=max_waiting
+            portfolio, journal, snapshot_every=snapshot_every, retention=retained, max_waiting=max_waiting
         )
     except BaseException:
         journal.close()
@@ -102,13 +103,6 @@ def open(
             raise StoreConflict(f"{str(journal.path)!r}: {error}") from None
         raise
     return live
-
-
-def _seconds(retention: timedelta | str) -> float:
-    seconds = check_duration("retention", retention)
-    if not isinstance(seconds, float):
-        raise InvalidArgument(f"retention is {retention!r}, but must be a timedelta or a text such as '30d'")
-    return seconds
 
 
 def _create(journal: SQLiteJournal, config: Any) -> Portfolio:

@@ -37,6 +37,10 @@ class Journal(Protocol):
     def last_seq(self) -> int:
         """Number of the last durable event; 0 if there is none."""
 
+    @property
+    def archived(self) -> int:
+        """Number of the last event that left for an archive; 0 if none did. The first event never leaves."""
+
     def lease(self) -> int:
         """Take the right to write and return its epoch, which grows with every lease.
 
@@ -53,7 +57,7 @@ class Journal(Protocol):
         """
 
     def read(self, from_seq: int = 1) -> Iterator[Event]:
-        """The durable events from a number on; raises `UnreadableFile` at one that is damaged or missing."""
+        """The durable events from a number on; raises `UnreadableFile` at one that is damaged, missing or archived."""
 
     def snapshots(self) -> list[SnapshotInfo]:
         """The complete snapshots, the newest first."""

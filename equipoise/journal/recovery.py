@@ -19,7 +19,7 @@ from equipoise.storage import codec
 from equipoise.storage.parts import rebuild_learners
 from equipoise.types import Config
 
-CREATED, REDACTED, ADDED = "created", "redacted", "learner_added"
+CREATED, REDACTED, ADDED, DECIDED = "created", "redacted", "learner_added", "decided"
 OF_JOURNAL = frozenset({CREATED, REDACTED})  # kinds that change no portfolio
 
 
@@ -58,8 +58,17 @@ def recover(journal: Journal, template: Portfolio | None = None) -> Recovered:
     )
 
 
-def rebuild(journal: Journal, template: Portfolio | None = None) -> Recovered:
-    """The state by the longest way: from the first event, or from the base snapshot if older events lost data."""
+Read = Callable[[int], Iterator[Event]]  # the events from a number on
+
+
+def rebuild(journal: Journal, template: Portfolio | None = None, read: Read | None = None) -> Recovered:
+    """The state by the longest way: from the base snapshot, or from the first event if there is none.
+
+    There is a base if older events lost data or were archived. If `read` is given, it reads archived events too, and
+    the fold begins at the first event.
+    """
+    if read is not None:
+        return fold(journal, first_state(journal), 1, template, read)
     *_, start = starts(journal)
     return fold(journal, start.state(), start.seq, template)
 
@@ -81,9 +90,11 @@ def first_state(journal: Journal) -> Config:
     return state
 
 
-def fold(journal: Journal, state: Config, seq: int, template: Portfolio | None) -> Recovered:
+def fold(journal: Journal, state: Config, seq: int, template: Portfolio | None, read: Read | None = None) -> Recovered:
     portfolio, start = restore(state, template), seq
-    for event in journal.read(seq + 1):
+    for event in (read or journal.read)(seq + 1):
+        if event.kind == DECIDED and event.data["digest"] is None:
+            raise UnreadableFile(f"event {event.seq} has lost its context, so nothing can be folded from before it")
         if event.kind not in OF_JOURNAL:
             try:
                 portfolio.apply(event, _added(event, template) if event.kind == ADDED else None)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, suppress
 from math import inf
 from pathlib import Path
+from time import sleep
 from time import time as clock
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -34,10 +35,14 @@ except ImportError:  # pragma: no cover - other systems
 
 MAX_SNAPSHOTS = 2
 PART_BYTES = 1 << 18  # of a snapshot, written in one transaction between those of events
-REDACTED_PER_TRANSACTION = 256
+ROWS_PER_TRANSACTION = 256  # redacted or removed
+VACUUM_PAGES = 64  # given back to the file system in one transaction
+MAX_CHECKPOINTS, CHECKPOINT_SECONDS = 100, 0.05  # tries to empty the WAL, and the pause between two
+BUSY_SECONDS = 5.0
 COLUMNS = "seq, kind, key, subject, time, derived, version, redacted, data, crc"
 LATEST_AMONG, MAX_LATEST = 5_000, 200
 REMOVED = ("context", "digest", "outcome")  # what redaction removes
+ERRORS = frozenset({"failures", "failed"})  # entries that end with the message of a learner's error
 MARK = "%020d %s\n"  # number of the last committed event, id of the journal
 MARK_LENGTH = len(MARK % (0, "0" * 16))
 
@@ -126,6 +131,29 @@ class SQLiteJournal:
         return self._last_seq
 
     @property
+    def archived(self) -> int:
+        """Number of the last event that was archived (see `archive`); 0 if none was.
+
+        Of the events up to this one, the file has the first one and some others; all later ones are there.
+        """
+        return int(self._meta("archived") or 0)
+
+    @property
+    def archive_folder(self) -> str | None:
+        """The folder of the archive, if it is not the default one."""
+        folder: str | None = self._meta("archive")
+        return folder
+
+    @property
+    def id(self) -> str:
+        """The random id of the journal, which its copies and archives share."""
+        return str(self._meta("id"))
+
+    def _meta(self, key: str) -> Any:
+        rows = self._query("SELECT value FROM meta WHERE key = ?", key)
+        return rows[0][0] if rows else None
+
+    @property
     def last_time(self) -> float:
         """Time of the last durable event, in seconds since 1970; -inf if there is none."""
         rows = self._query("SELECT time FROM events ORDER BY seq DESC LIMIT 1")
@@ -153,7 +181,7 @@ class SQLiteJournal:
         lock = LockFile(self.path)
         try:
             connection = self._guarded(
-                lambda: sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=5.0)
+                lambda: sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS)
             )
             try:
                 epoch = self._prepare(connection, lock, is_new)
@@ -172,6 +200,8 @@ class SQLiteJournal:
             version = schema.version_of(connection, self.path)
             if version == 0 and not is_new:
                 self._check_end(lock, lock.marked())
+            if version == 0:  # before the first page is written; without it, `shrink` does nothing
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             if mode != "wal":
                 raise EquipoiseError(f"{str(self.path)!r} cannot be used with a WAL (its file system gives {mode!r})")
@@ -217,6 +247,11 @@ class SQLiteJournal:
         """The events about a decision."""
         return self._events("subject = ? ORDER BY seq", id_)
 
+    def time_of(self, seq: int) -> float | None:
+        """The time of an event; None if it is not in the file."""
+        rows = self._query("SELECT time FROM events WHERE seq = ?", seq)
+        return float(rows[0][0]) if rows else None
+
     def latest(self, kind: str) -> list[Event]:
         """The newest events of a kind, the newest first, among the last `LATEST_AMONG`; at most `MAX_LATEST`."""
         since = self.last_seq - LATEST_AMONG
@@ -229,14 +264,22 @@ class SQLiteJournal:
 
     def get_snapshot(self, seq: int) -> Config:
         """The state at an event; raises `UnreadableFile` if the snapshot is damaged."""
+        state: Config = decode(self._snapshot(seq))
+        return state
+
+    def make_base(self, seq: int) -> None:
+        """Make a snapshot the base, after checking it."""
+        self._snapshot(seq)
+        self._do([("UPDATE snapshots SET base = 1 WHERE seq = ?", (seq,))])
+
+    def _snapshot(self, seq: int) -> bytes:
         data = b"".join(
             data for (data,) in self._query("SELECT data FROM snapshot_parts WHERE seq = ? ORDER BY part", seq)
         )
         rows = self._query("SELECT digest FROM snapshots WHERE seq = ?", seq)
         if not rows or rows[0][0] != hashlib.sha256(data).hexdigest():
             raise UnreadableFile(f"{str(self.path)!r} has a damaged snapshot at event {seq}")
-        state: Config = decode(data)
-        return state
+        return data
 
     def put_snapshot(self, seq: int, state: Config, *, base: bool = False) -> None:
         """Store the state at an event in parts, between which events are written; two snapshots are kept."""
@@ -256,26 +299,78 @@ class SQLiteJournal:
 
     def redact(self, *, ids: Collection[str] | None, before: float | None, keep: Collection[str]) -> int:
         """Remove contexts and outcomes from the log, of these decisions or of those made before a time."""
-        kept, wanted = frozenset(keep), None if ids is None else frozenset(ids)
-        if wanted is None:
-            found = self._query(
-                "SELECT seq, subject FROM events WHERE redacted = 0 AND subject IS NOT NULL AND time < ?", before
-            )
-        else:
-            found = [
-                (seq, id_)
-                for id_ in sorted(wanted)
-                for (seq,) in self._query("SELECT seq FROM events WHERE redacted = 0 AND subject = ?", id_)
-            ]
-        seqs = [seq for seq, subject in found if subject not in kept]
-        for start in range(0, len(seqs), REDACTED_PER_TRANSACTION):
-            some = seqs[start : start + REDACTED_PER_TRANSACTION]
-            self._do([_stripped(event) for seq in some for event in self._events("seq = ?", seq)])
+        seqs = self.unredacted(ids, before, keep)
+        for some in _chunks(seqs):
+            self._do(self.stripped(some))
         # Older snapshots and the WAL hold it too.
         base = "(SELECT max(seq) FROM snapshots WHERE base)"
         self._do([(f"DELETE FROM {table} WHERE seq < {base}", ()) for table in ("snapshot_parts", "snapshots")])
-        self._work(lambda connection: connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
+        self._empty_wal()
         return len(seqs)
+
+    def index_unredacted(self) -> None:
+        """Index the events that have their contexts by time, for retention; takes a second for a million events."""
+        self._do([(schema.UNREDACTED, ())])
+
+    def unredacted(self, ids: Collection[str] | None, before: float | None, keep: Collection[str]) -> list[int]:
+        """Numbers of the events that have contexts and outcomes, of these decisions or before a time, but not kept."""
+        found, of_any = [], "SELECT seq, subject FROM events WHERE redacted = 0 AND subject IS NOT NULL"
+        if ids is None:
+            found = self._query(f"{of_any} AND time < ?", before)
+        for some in _chunks(sorted(ids or ())):
+            found += self._query(f"{of_any} AND subject {_in(some)}", *some)
+        kept = frozenset(keep)
+        return [seq for seq, subject in found if subject not in kept]
+
+    def stripped(self, seqs: Sequence[int]) -> list[tuple[str, Row]]:
+        """The statements that remove contexts and outcomes from events."""
+        return [_stripped(event) for event in self._events(f"seq {_in(seqs)}", *seqs)]
+
+    def note_archived(self, seq: int, folder: str | None) -> None:
+        """Note that the events up to this one are durable in the archive."""
+        notes = [("INSERT OR REPLACE INTO meta VALUES (?, ?)", row) for row in (("archived", seq), ("archive", folder))]
+        self._do(notes)
+
+    def remove_archived(self, keep: Collection[str], since: float) -> Iterator[None]:
+        """Remove archived events, a transaction per step, but the first one and those that calls may still need.
+
+        These are the events of the decisions in `keep`, and of the decisions with an event since a time.
+        """
+        kept, position, archived = frozenset(keep), 1, self.archived
+        needless = (
+            "SELECT seq, subject FROM events AS each WHERE seq > ? AND seq <= ? AND NOT EXISTS "
+            "(SELECT 1 FROM events WHERE subject = each.subject AND time >= ?) ORDER BY seq LIMIT ?"
+        )
+        while rows := self._query(needless, position, archived, since, ROWS_PER_TRANSACTION):
+            position = rows[-1][0]
+            if seqs := [seq for seq, subject in rows if subject not in kept]:
+                self._do([(f"DELETE FROM events WHERE seq {_in(seqs)}", tuple(seqs))])
+                yield
+
+    def shrink(self) -> Iterator[None]:
+        """Give unused space back to the file system, some pages per step; older files only use it again."""
+        while self._query("PRAGMA auto_vacuum")[0][0] and self._query("PRAGMA freelist_count")[0][0]:
+            self._work(lambda connection: connection.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall())
+            yield
+
+    def _empty_wal(self) -> None:
+        """Truncate the WAL, which has what was redacted; readers must end first, and events are written meanwhile."""
+        busy: list[int] = []
+
+        def truncate(connection: sqlite3.Connection) -> None:
+            connection.execute("PRAGMA busy_timeout = 0")
+            busy[:] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[:1]
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1e3:.0f}")
+
+        for _ in range(MAX_CHECKPOINTS):
+            self._work(truncate)
+            if not any(busy):
+                return
+            sleep(CHECKPOINT_SECONDS)
+        raise EquipoiseError(
+            f"{str(self.path)!r}: contexts were removed, but its WAL still has them, because another process reads the "
+            "journal: repeat this when it has ended"
+        )
 
     def close(self) -> None:
         """Finish what is queued and give the lease back."""
@@ -318,6 +413,10 @@ class SQLiteJournal:
             statement = f"SELECT {COLUMNS} FROM events WHERE seq >= ? ORDER BY seq"
             rows = self._guarded(lambda: connection.execute(statement, (from_seq,)))
             while (row := self._guarded(rows.fetchone)) is not None:
+                if row[0] != expected and expected <= (archived := self.archived):
+                    raise UnreadableFile(
+                        f"{str(self.path)!r} has no event {expected}: the events up to {archived} were archived"
+                    )
                 if row[0] != expected:
                     raise UnreadableFile(f"{str(self.path)!r} has no event {expected}, though later ones are there")
                 expected += 1
@@ -375,8 +474,18 @@ def _check_row(row: Row, path: Path) -> Row:
     return row
 
 
+def _in(values: Sequence[object]) -> str:
+    return f"IN ({', '.join('?' * len(values))})"
+
+
+def _chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (values[start : start + ROWS_PER_TRANSACTION] for start in range(0, len(values), ROWS_PER_TRANSACTION))
+
+
 def _stripped(event: Event) -> tuple[str, Row]:
     """The statement that removes contexts and outcomes from an event."""
-    data = {key: None if key in REMOVED else value for key, value in event.data.items()}
+    data: dict[str, Plain] = {key: None if key in REMOVED else value for key, value in event.data.items()}
+    for key in ERRORS & data.keys():  # a message may quote the context
+        data[key] = tuple((*about, error.partition(":")[0]) for *about, error in event.data[key])
     *_, encoded, crc = _row(event._replace(data=data), redacted=True)
     return "UPDATE events SET redacted = 1, data = ?, crc = ? WHERE seq = ?", (encoded, crc, event.seq)

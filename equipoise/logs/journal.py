@@ -33,6 +33,7 @@ import numpy as np
 from equipoise.errors import UnreadableFile
 from equipoise.features import Offers
 from equipoise.journal import schema
+from equipoise.journal.archive import Archive
 from equipoise.journal.sqlite import SQLiteJournal, connect_reader
 from equipoise.logs.features import Columns
 from equipoise.logs.rounds import Faults, Rounds, in_batches
@@ -90,7 +91,7 @@ class JournalSource:
         """The decisions with their rewards; at the end, those that are left are counted."""
         waiting: dict[str, Decided | None] = {}  # open decisions; None: a fault, which was added
         line = OrderedDict[str, Settled | None]()  # decisions that become known in their order
-        for event in self._journal.read():
+        for event in Archive(self._journal).read():
             if event.seq > self._last:
                 break
             if event.seq == 1 and event.kind != CREATED:

@@ -209,6 +209,13 @@ class Portfolio:
         with self._lock:
             return frozenset(self._state.tickets.open) | self._state.updates.waiting_ids()
 
+    def check_finished(self, ids: Iterable[str]) -> None:
+        """Raise an error that names the first of these decisions that is not finished, if there is one."""
+        unfinished = self.unfinished
+        for id_ in ids:
+            if id_ in unfinished:
+                raise InvalidArgument(f"id {id_!r} is open, or waits to be learned, but only closed ones can go")
+
     @property
     def time(self) -> float:
         """Time of the last call, in seconds."""

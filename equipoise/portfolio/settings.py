@@ -18,7 +18,7 @@ from typing import Any, NoReturn, Self
 from equipoise.errors import InvalidArgument, UnknownSetting
 from equipoise.features.offers import check_ids
 from equipoise.settings import equal_data, optional, parameter_entry
-from equipoise.settings.checks import boolean, count, fraction, interval, one_of, real
+from equipoise.settings.checks import boolean, count, fraction, interval, one_of, real, text
 from equipoise.types import Config, Plain
 
 AGGREGATES = ("first", "sum", "last")
@@ -50,6 +50,14 @@ def check_duration(name: str, duration: object) -> int | float:
         return count(name, duration)
     if not 0.0 < seconds <= MAX_SECONDS:
         raise InvalidArgument(f"{name} is {duration!r}, but must be positive and at most {MAX_SECONDS:g} seconds")
+    return seconds
+
+
+def check_seconds(name: str, duration: object) -> float:
+    """Return a duration in seconds; a number of rounds is refused."""
+    seconds = check_duration(name, duration)
+    if not isinstance(seconds, float):
+        raise InvalidArgument(f"{name} is {duration!r}, but must be a timedelta or a text such as '30d'")
     return seconds
 
 
@@ -308,6 +316,48 @@ class PortfolioSettings:
         now = getattr(self, name)
         grows = now is not None and self.__dataclass_fields__[name].metadata["grows"]
         return f"{'begin with' if grows else 'stay'} {now!r:.80}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retention:
+    """How long a journal keeps data, in seconds; None: for good. The table `[retention]` of a file.
+
+    It is not a part of the portfolio: it changes no decision and no statement, and journals do not store it.
+    """
+
+    contexts: float | None = portfolio_setting(
+        None, optional(check_seconds), "Age at which contexts and outcomes of closed decisions are removed."
+    )
+    events: float | None = portfolio_setting(
+        None,
+        optional(check_seconds),
+        "Age at which events move to the archive, in segments of 50,000.",
+    )
+    ids: float = portfolio_setting(
+        "7d",
+        check_seconds,
+        "Time after the last event about a decision for which a repeated request about it gets the same answer.",
+    )
+    archive: str | None = portfolio_setting(
+        None,
+        optional(text),
+        "Folder of the archive, relative to the journal. Default: the journal's name with `.archive`.",
+    )
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            object.__setattr__(self, each.name, each.metadata["check"](each.name, getattr(self, each.name)))
+        if self.events is not None and self.ids > self.events:
+            raise InvalidArgument(f"ids is {self.ids:g} s, but must be at most events, which is {self.events:g} s")
+
+    @classmethod
+    def of(cls, given: Retention | timedelta | str | None) -> Retention:
+        """Return the argument `retention` of `equipoise.open`: a retention, or the age of contexts alone."""
+        return given if isinstance(given, Retention) else cls(contexts=_contexts_age(given))
+
+
+def _contexts_age(given: Any) -> float | None:
+    return None if given is None else check_seconds("retention", given)
 
 
 def _from_caller(name: str, value: Any) -> Any:

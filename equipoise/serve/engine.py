@@ -18,6 +18,7 @@ from equipoise.errors import JournalBusy
 from equipoise.journal import LivePortfolio
 from equipoise.journal.sqlite import connect_reader
 from equipoise.portfolio import Event, Portfolio
+from equipoise.portfolio.settings import Retention
 from equipoise.portfolio.tickets import Clock
 from equipoise.serve.hosted import Hosted
 from equipoise.types import Config
@@ -51,6 +52,12 @@ class Engine(Protocol):
     async def run(self, operation: Callable[Concatenate[Hosted, P], T], *arguments: P.args, **options: P.kwargs) -> T:
         """Run an operation with the portfolio and `arguments`; return its result, or raise its error, when durable."""
 
+    async def forget(self, ids: Sequence[str]) -> int:
+        """Remove contexts and outcomes of closed decisions; return the number of events that lost data."""
+
+    def retain(self, retention: Retention) -> None:
+        """Remove contexts and archive events after these times from now on."""
+
     def on_event(self, callback: Callable[[Event], None]) -> None:
         """Call `callback` with every event that is durable from now on, in any thread."""
 
@@ -71,6 +78,13 @@ class MemoryEngine:
     async def run(self, operation: Callable[Concatenate[Hosted, P], T], *arguments: P.args, **options: P.kwargs) -> T:
         self._hosted.time = self._clock.now()
         return operation(self._hosted, *arguments, **options)
+
+    async def forget(self, ids: Sequence[str]) -> int:
+        self._portfolio.check_finished(ids)
+        return 0  # only open decisions have contexts
+
+    def retain(self, retention: Retention) -> None:
+        pass
 
     def on_event(self, callback: Callable[[Event], None]) -> None:
         self._portfolio.on_event(callback)
@@ -170,6 +184,12 @@ class JournalEngine:
             except Exception as error:
                 outcomes.append((None, error))
         return outcomes
+
+    async def forget(self, ids: Sequence[str]) -> int:
+        return await asyncio.to_thread(self._live.redact, ids)
+
+    def retain(self, retention: Retention) -> None:
+        self._live.retain(retention)
 
     def on_event(self, callback: Callable[[Event], None]) -> None:
         self._live.on_event(callback)

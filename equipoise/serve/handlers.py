@@ -152,6 +152,10 @@ async def withdraw(call: Call) -> Response:
     return answer(schemas.Withdrawn(id_))
 
 
+async def forget(call: Call) -> Response:
+    return answer(schemas.Forgotten(await call.served.engine.forget(call.body.ids)))
+
+
 async def list_portfolios(call: Call) -> Response:
     return answer(schemas.PortfolioList(sorted(filter(call.token.covers, call.service.portfolios))))
 

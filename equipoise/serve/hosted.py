@@ -216,8 +216,8 @@ def _check_same(id_: str, earlier: float | None, reward: float) -> None:
 
 
 def _repeated(event: Event, context: Context) -> Decision:
-    """The decision of a durable event, if its context was this one."""
+    """The decision of a durable event, if its context was this one, or was removed."""
     data = event.data
-    if data["digest"] != context_digest(context):
+    if data["digest"] is not None and data["digest"] != context_digest(context):
         raise DuplicateDecision(f"id {data['id']!r} was used for a decision with another context, but must be unique")
     return Decision.of_event(data)

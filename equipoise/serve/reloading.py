@@ -7,6 +7,7 @@ change what was learned or proved, and is refused: the portfolio stays as it is.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from equipoise.config import PortfolioConfig
@@ -59,6 +60,7 @@ async def _change(served: Served, config: PortfolioConfig) -> None:
         apply(hosted.portfolio)
 
     await served.engine.run(change)
+    await asyncio.to_thread(served.engine.retain, config.retention)
     served.config, served.reader = config, ContextReader(config)
 
 

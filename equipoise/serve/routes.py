@@ -55,6 +55,10 @@ OPERATIONS = (
         *("withdraw", "POST", PORTFOLIO + "/withdraw", handlers.withdraw, "reward", "Withdraw a decision"),
         *(schemas.WithdrawRequest, schemas.Withdrawn, (409,)),
     ),
+    Operation(
+        *("forget", "POST", PORTFOLIO + "/forget", handlers.forget, "admin", "Remove contexts of closed decisions"),
+        *(schemas.ForgetRequest, schemas.Forgotten),
+    ),
     _read("portfolios", "/v1/portfolios", handlers.list_portfolios, "List the portfolios", schemas.PortfolioList),
     _read("portfolio", PORTFOLIO, handlers.show_portfolio, "Standing, certificate and health", schemas.PortfolioStatus),
     _read(

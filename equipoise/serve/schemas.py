@@ -104,6 +104,18 @@ class Withdrawn(Struct):
     status: Literal["withdrawn"] = "withdrawn"
 
 
+class ForgetRequest(Struct, forbid_unknown_fields=True):
+    """Closed decisions whose contexts and outcomes are removed."""
+
+    ids: Annotated[list[Id], Meta(min_length=1, max_length=MAX_NAMES)]
+
+
+class Forgotten(Struct):
+    """The number of events that lost data; events that had lost theirs before do not count."""
+
+    events: int
+
+
 class Problem(Struct, omit_defaults=True):
     """What went wrong, in the form of RFC 9457."""
 

@@ -45,7 +45,9 @@ def open_in(folder: Path) -> Opener:
     def open_(config: PortfolioConfig) -> Engine:
         make_data_folder(folder)
         path = folder / f"{config.name}.db"  # a name of the configuration, which was checked; never one of a request
-        return JournalEngine(open_journal(path, config.portfolio, name=config.name))
+        engine = JournalEngine(open_journal(path, config.portfolio, name=config.name))
+        engine.retain(config.retention)
+        return engine
 
     return open_
 

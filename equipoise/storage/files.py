@@ -52,6 +52,15 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
 
 
+def flush(path: Path) -> None:
+    """Let a file, or the entries of a folder, reach the disk."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
 def make_folder(path: Path, mode: int = 0o777) -> None:
     """Make a folder, and those that it is in, unless it exists."""
     try:

@@ -125,8 +125,7 @@ def test_retention_runs_by_itself(tmp_path: Path) -> None:
     with equipoise.open(tmp_path / "shop.db", make, snapshot_every=10, retention="1s") as live:
         for _ in range(12):
             live.learn(live.decide(offers(0.5), at=1.0), 1.0, at=1.0)
-        live._background.close()
-        live._retain()
+        live._retainer.run_once()
         dropped = [
             event.seq for event in live.journal.read() if event.kind == "decided" and event.data["context"] is None
         ]
