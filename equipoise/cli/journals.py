@@ -170,7 +170,7 @@ def redact(
 
     Decisions, rewards and certificates stay. Backups that were made before still have what is removed.
     """
-    from equipoise import open as open_journal
+    from equipoise.journal import open as open_journal
     from equipoise.portfolio.settings import Retention
 
     retention = Retention(archive=None if archive is None else str(archive.absolute()))
