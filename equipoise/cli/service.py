@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,6 @@ import typer
 
 from equipoise.cli.app import GROUP_OF, app, command, print_error
 from equipoise.errors import InvalidArgument, require
-from equipoise.types import Context
 
 if TYPE_CHECKING:
     from equipoise.config import PortfolioConfig
@@ -31,8 +31,9 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on.")] = 8000,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="A name under which the service is addressed, such as the name of a proxy.")
+        list[str] | None, typer.Option(help="A name by which clients address the service, as a proxy's; needs tokens.")
     ] = None,
+    require_tokens: Annotated[bool, typer.Option("--require-tokens", help="Do not start without tokens.")] = False,
     max_open: Annotated[
         int, typer.Option(min=1, help="Most decisions of a portfolio that wait for rewards; more get 503.")
     ] = 100_000,
@@ -47,13 +48,23 @@ def serve(
 
     if not path.exists():
         raise InvalidArgument(f"PATH is {str(path)!r}, but there is no such file or folder")
-    opener, hosts = open_in_memory if memory else open_in(data), allow_host or ()
-    serve(path, opener, host=host, port=port, token_file=data / FILE, extra_hosts=hosts, max_open=max_open, debug=debug)
+    serve(
+        path,
+        open_in_memory if memory else open_in(data),
+        host=host,
+        port=port,
+        token_file=data / FILE,
+        extra_hosts=allow_host or (),
+        max_open=max_open,
+        require_tokens=require_tokens,
+        debug=debug,
+    )
 
 
 @command("check")
 def check(path: ConfigPath) -> None:
-    """Build the portfolio of each file, print which learners fit the selector, and play a dry round."""
+    """Build the portfolio of each file, print which learners fit the selector, and serve a dry round to each."""
+    require("equipoise check", "starlette", "uvicorn", "msgspec", "prometheus_client")
     from equipoise.config import check_served, config_files, read
 
     names: list[str] = []
@@ -69,6 +80,7 @@ def _check(config: PortfolioConfig) -> None:
     from equipoise.compatibility import NEEDS, provided_by
     from equipoise.lab.report.kit import text_table
     from equipoise.selector import needs_of
+    from equipoise.serve.trial import try_out
 
     portfolio = config.portfolio()
     selector = portfolio.selector
@@ -82,45 +94,13 @@ def _check(config: PortfolioConfig) -> None:
     print_table(text_table(("learner", "accepts and provides", "compatible"), rows))
     if needed:
         typer.echo(f"needs: {'; '.join(NEEDS[need].meaning for need in needed)}")
-    context = _dry_context(config)
-    decision = portfolio.decide(context)
-    low, high = config.reward_range or (0.0, 1.0)
-    portfolio.learn(decision, (low + high) / 2.0)
-    action = decision.action if decision.action_id is None else f"{decision.action_id!r}"
+    trial = try_out(config)
+    flags = "a flag evaluation too" if trial.flags else "flags have no offers, so they cannot be evaluated"
     typer.echo(
-        f"dry round on {context!r:.200}: {decision.learner_name} chose action {action} and learned; nothing is kept"
+        f"dry round on {json.dumps(trial.request):.200}: every learner acted and learned; {flags}; nothing is kept"
     )
     if not config.has_deadline:
         typer.echo("no deadline: a reward that never comes keeps its decision open; see [reward] deadline")
-    if portfolio.failed_updates:
-        raise InvalidArgument(f"learning failed in the dry round: {portfolio.failed_updates[0].error}")
-
-
-def _dry_context(config: PortfolioConfig) -> Context:
-    """Return a context with everything that the learners of a file ask for; None if they ask for nothing."""
-    import numpy as np
-
-    from equipoise.features import Concat, FeatureMap, Interactions, Offers, OneHot, Shared
-    from equipoise.learner import capabilities
-
-    known = [capabilities(learner) for learner in config.learners()]
-    maps: list[FeatureMap] = [each.features for each in known if each.features is not None]
-    ids, n_shared = config.settings.action_names, len(config.settings.context_features or ())
-    while maps:
-        match maps.pop():
-            case Interactions(left, right):
-                maps += [left, right]
-            case Concat(parts):
-                maps += parts
-            case Shared(dim):
-                n_shared = max(n_shared, dim)
-            case OneHot(names):
-                ids = ids or tuple(names)
-    n_columns = max(each.n_columns or 0 for each in known)
-    if ids is None and not n_columns and not n_shared:
-        return None
-    rows = np.full((len(ids) if ids else 2, n_columns), 1.0 / max(n_columns, 1))
-    return Offers(rows, np.full(n_shared, 1.0 / n_shared) if n_shared else None, ids)
 
 
 @tokens.command("add")

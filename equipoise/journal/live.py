@@ -231,18 +231,19 @@ class LivePortfolio:
     def health(self) -> Config:
         """Return the numbers for operators: those of the portfolio, and of the journal under "journal"."""
         health: Config = self._call(self._portfolio.health)
+        return {**health, "journal": self.journal_health()}
+
+    def journal_health(self) -> Config:
+        """Return the numbers of the journal, without waiting for it."""
         return {
-            **health,
-            "journal": {
-                "events": self._seq,
-                "waiting": self.journal.backlog,
-                "snapshot": self._background.last,
-                "snapshot_seconds": self._background.pause_seconds,
-                "snapshot_error": self._background.error,
-                "archived": self.journal.archived,
-                "retention_error": self._retainer.error,
-                "sqlite_version": sqlite3.sqlite_version,
-            },
+            "events": self._seq,
+            "waiting": self.journal.backlog,
+            "snapshot": self._background.last,
+            "snapshot_seconds": self._background.pause_seconds,
+            "snapshot_error": self._background.error,
+            "archived": self.journal.archived,
+            "retention_error": self._retainer.error,
+            "sqlite_version": sqlite3.sqlite_version,
         }
 
     def on_event(self, callback: Callback) -> None:

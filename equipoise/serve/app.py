@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -19,9 +19,9 @@ from equipoise.serve.failures import MEDIA_TYPE, Refused, headers_of, kind_of, p
 from equipoise.serve.guard import Guard, logger
 from equipoise.serve.handlers import NDJSON, Call
 from equipoise.serve.hosted import MAX_EXPIRED, Hosted
-from equipoise.serve.openapi import description
+from equipoise.serve.openapi import Documents
 from equipoise.serve.routes import JSON, OPERATIONS, STATIC, Operation
-from equipoise.serve.schemas import EvaluationFailure
+from equipoise.serve.schemas import EvaluationFailure, Problem
 from equipoise.serve.service import Opener, Service, Settings, open_in_memory
 from equipoise.serve.tokens import Token, Tokens
 
@@ -62,11 +62,15 @@ def create_app(
 
 
 def application(service: Service) -> Guard:
-    document = msgspec.json.encode(description())
+    documents = Documents()
 
     async def openapi(request: Request) -> Response:
-        request.scope["operation"] = "openapi"
-        return Response(document, media_type="application/json")
+        request.scope["operation"], request.scope["route"] = "openapi", request.url.path
+        call = Call(service, request, NO_TOKEN)
+        with suppress(Refused):  # who may not see portfolios gets a description without them
+            call.authenticate()
+        visible = {name: each.config for name, each in service.portfolios.items() if call.token.covers(name)}
+        return Response(await documents.of(visible), media_type="application/json")
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
@@ -142,7 +146,7 @@ class Endpoint:
 
     async def __call__(self, request: Request) -> Response:
         scope, operation = request.scope, self._operation
-        scope["operation"] = operation.id
+        scope["operation"], scope["route"] = operation.id, operation.path
         call = Call(self._service, request, NO_TOKEN)
         try:
             if operation.scope is not None:
@@ -157,7 +161,11 @@ class Endpoint:
 
     async def _read(self, call: Call, decode: Callable[[bytes], Any]) -> None:
         operation, settings = self._operation, self._service.settings
-        given = call.request.scope["checked_headers"].get(b"content-type", b"")
+        headers = call.request.scope["checked_headers"]
+        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+            detail = "the body must not be compressed: Content-Encoding must be identity"
+            raise Refused(415, "unsupported-media-type", detail, {"Accept-Encoding": "identity"})
+        given = headers.get(b"content-type", b"")
         kind = given.partition(b";")[0].strip().lower().decode("latin-1")
         is_batch = operation.batch and kind in BATCH_TYPES
         if kind != JSON and not is_batch:
@@ -192,7 +200,13 @@ async def _body(request: Request, max_bytes: int) -> bytes:
 
 def problem_response(error: BaseException, request: Request) -> Response:
     document = problem_of(error, request.scope.get("request_id", ""))
+    _note(document, request)
     return Response(msgspec.json.encode(document), document.status, headers_of(error), MEDIA_TYPE)
+
+
+def _note(document: Problem, request: Request) -> None:
+    """Keep the kind of a problem for the log line of its request."""
+    request.scope["problem"] = document.type.rpartition(":")[2]
 
 
 OFREP_CODES = {400: "PARSE_ERROR", 404: "FLAG_NOT_FOUND", 413: "INVALID_CONTEXT", 422: "INVALID_CONTEXT"}
@@ -201,6 +215,7 @@ OFREP_CODES = {400: "PARSE_ERROR", 404: "FLAG_NOT_FOUND", 413: "INVALID_CONTEXT"
 def evaluation_failure(error: BaseException, request: Request) -> Response:
     """A failure in the form of OFREP, which knows the status 400 and not 422."""
     document = problem_of(error)
+    _note(document, request)
     code = OFREP_CODES.get(document.status, "GENERAL")
     if isinstance(error, Refused) and error.slug.isupper():
         code = error.slug

@@ -2,7 +2,8 @@
 
 Operations run in the event loop, so nothing waits for a thread. The journal's one writer thread makes all waiting
 operations durable in one transaction, and only then are the futures resolved. Nothing is visible before that, reads and
-refusals included. The number of waiting operations is bounded: one more is refused, never dropped.
+refusals included. As many operations wait as there are connections; when one has waited for too long, more are refused,
+never dropped.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from equipoise.errors import JournalBusy
@@ -19,10 +21,11 @@ from equipoise.portfolio import Event, Portfolio
 from equipoise.portfolio.settings import Retention
 from equipoise.portfolio.tickets import Clock
 from equipoise.serve.hosted import Hosted
+from equipoise.types import Config
 
 P = ParamSpec("P")
 T = TypeVar("T")
-MAX_WAITING = 4_096  # requests that may wait for the disk
+MAX_WAIT_SECONDS = 5.0  # for the disk; while a request has waited for longer, others are refused
 MAX_BATCH = 1_024  # requests of one transaction
 TURNS = 8  # of the event loop between two transactions; takes tens of microseconds
 EXISTS = "SELECT EXISTS (SELECT 1 FROM events WHERE subject = ?)"
@@ -42,6 +45,9 @@ class Engine(Protocol):
     @property
     def failure(self) -> str | None:
         """Why nothing more is accepted, if so."""
+
+    def journal_health(self) -> Config | None:
+        """The numbers of the journal, also after a failure, without waiting; None if there is no journal."""
 
     async def run(self, operation: Callable[Concatenate[Hosted, P], T], *arguments: P.args, **options: P.kwargs) -> T:
         """Run an operation with the portfolio and `arguments`; return its result, or raise its error, when durable."""
@@ -83,6 +89,9 @@ class MemoryEngine:
     def on_event(self, callback: Callable[[Event], None]) -> None:
         self._portfolio.on_event(callback)
 
+    def journal_health(self) -> None:
+        return None
+
     def close(self) -> None:
         self.failure = "the portfolio is closed"
 
@@ -92,6 +101,7 @@ class _Task(NamedTuple):
     arguments: tuple[Any, ...]
     options: dict[str, Any]
     future: asyncio.Future[Any]
+    since: float
 
 
 class JournalEngine:
@@ -105,9 +115,13 @@ class JournalEngine:
     def __init__(self, live: LivePortfolio) -> None:
         self._live, self._hosted = live, live.transact(self._host)
         self._reader = connect_reader(live.journal.path)
-        self._max_waiting = MAX_WAITING
         self._waiting: list[_Task] = []
         self._writing: asyncio.Task[None] | None = None
+
+    @property
+    def _files(self) -> tuple[Path, Path]:
+        path = self._live.journal.path
+        return path, path.with_name(f"{path.name}-wal")
 
     def _host(self, portfolio: Portfolio, at: float) -> Hosted:
         return Hosted(portfolio, self._find, lambda kind: self._live.journal.latest(kind))
@@ -126,11 +140,16 @@ class JournalEngine:
         failure = self._live.failure
         return None if failure is None else str(failure)
 
+    def journal_health(self) -> Config:
+        size = sum(file.stat().st_size for file in self._files if file.exists())
+        return {**self._live.journal_health(), "failed": self.failure is not None, "bytes": size}
+
     async def run(self, operation: Callable[Concatenate[Hosted, P], T], *arguments: P.args, **options: P.kwargs) -> T:
-        if len(self._waiting) >= self._max_waiting:
-            raise JournalBusy(f"{self._max_waiting} requests wait for the journal, which is the maximum")
+        now = monotonic()
+        if self._waiting and now - self._waiting[0].since > MAX_WAIT_SECONDS:
+            raise JournalBusy(f"a request has waited for the journal for more than {MAX_WAIT_SECONDS:g} seconds")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Task(operation, arguments, options, future))
+        self._waiting.append(_Task(operation, arguments, options, future, now))
         if self._writing is None:
             self._writing = asyncio.create_task(self._write())
         return await future
@@ -143,7 +162,7 @@ class JournalEngine:
                     outcomes = await self._live.atransact(self._run_all, tasks)
                 except Exception as error:
                     outcomes = [(None, error)] * len(tasks)
-                for (*_, future), (result, failure) in zip(tasks, outcomes, strict=True):
+                for (*_, future, _), (result, failure) in zip(tasks, outcomes, strict=True):
                     if future.done():  # the request was canceled
                         continue
                     if failure is None:
@@ -159,7 +178,7 @@ class JournalEngine:
     def _run_all(self, portfolio: Portfolio, at: float, tasks: Sequence[_Task]) -> list[tuple[Any, Exception | None]]:
         self._hosted.time = at
         outcomes: list[tuple[Any, Exception | None]] = []
-        for operation, arguments, options, _ in tasks:
+        for operation, arguments, options, *_ in tasks:
             try:
                 outcomes.append((operation(self._hosted, *arguments, **options), None))
             except Exception as error:

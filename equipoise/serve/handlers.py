@@ -45,8 +45,8 @@ class Call:
         assert self.portfolio is not None
         return self.portfolio
 
-    def authorize(self, scope: str, name: str | None) -> None:
-        """Find the token of the request and the portfolio; raise an error if the token does not allow this."""
+    def authenticate(self) -> None:
+        """Find the token of the request; raise an error if there is none."""
         service = self.service
         if not len(service.tokens):
             self.token = ANYONE
@@ -59,10 +59,14 @@ class Call:
                 raise Refused(401, "unauthenticated", detail, BEARER)
             self.token = token
         self.request.scope["token"] = self.token.name
+
+    def authorize(self, scope: str, name: str | None) -> None:
+        """Find the token of the request and the portfolio; raise an error if the token does not allow this."""
+        self.authenticate()
         if not self.token.allows(scope, name):
             raise Refused(403, "forbidden", f"the token does not have the scope {scope!r} for this portfolio")
         if name is not None:
-            self.portfolio = service.portfolios.get(name)
+            self.portfolio = self.service.portfolios.get(name)
             if self.portfolio is None:
                 raise Refused(404, "unknown-portfolio", "there is no portfolio of this name")
             self.request.scope["portfolio"] = name
@@ -249,13 +253,15 @@ async def evaluate(call: Call) -> Response:
 
 async def expose_metrics(call: Call) -> Response:
     service, names = call.service, sorted(filter(call.token.covers, call.service.portfolios))
-    statuses, depths = {}, {}
+    statuses, depths, journals = {}, {}, {}
     for name in names:
         engine = service.portfolios[name].engine
         depths[name] = engine.depth
         if engine.failure is None:
             statuses[name] = plain(await engine.run(Hosted.status))
-    return Response(service.metrics.expose(statuses, depths), media_type=metrics.MEDIA_TYPE)
+        if (journal := engine.journal_health()) is not None:
+            journals[name] = journal
+    return Response(service.metrics.expose(statuses, depths, journals), media_type=metrics.MEDIA_TYPE)
 
 
 async def health(call: Call) -> Response:

@@ -1,45 +1,90 @@
-"""Measurements of the service in the form of Prometheus."""
+"""Measurements of the service in the form of Prometheus.
+
+A series is one row of a table: its name, where its value is found, and its meaning. What a portfolio does not report is
+left out.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf, isfinite, nan
+from typing import Any, NamedTuple
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from equipoise.serve.logs import suppressed_lines
 from equipoise.types import Config
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 N_BUCKETS = len(SECONDS) + 1
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 
-# Names and meaning of what is read from `Portfolio.health()`.
-COUNTS = {
-    "rounds": ("decisions", "Rounds that were decided"),
-    "unplayed": ("unplayed", "Rounds that no learner played"),
-    "withdrawn": ("withdrawn", "Rounds that did not happen"),
-    "expired": ("expired", "Decisions that reached their deadline"),
-    "ignored": ("late_rewards", "Rewards that arrived after the deadline"),
-}
-LEVELS = {
-    "open": ("open_decisions", "Decisions that wait for their reward"),
-    "overdue": ("overdue_decisions", "Decisions past their deadline that are not closed yet"),
-    "failed_updates": ("failed_updates", "Updates that learners failed to make"),
-    "folded_differently": ("folded_differently", "Logged decisions for which the present rule has other odds"),
-}
-CERTIFIED = {
-    "regret_upper": ("regret_upper", "Certified upper bound on the total regret"),
-    "regret_lower": ("regret_lower", "Certified lower bound on the total regret"),
-    "resolved_rounds": ("resolved_rounds", "Rounds that count as evidence"),
-}
+
+class Series(NamedTuple):
+    """A series; one whose name ends in `_total` is a counter, any other one a gauge."""
+
+    name: str
+    source: str  # keys of nested tables, joined by dots; a list counts its entries
+    text: str
+
+
+# Of a portfolio: its status, `queue` and the numbers of its journal.
+PORTFOLIO = (
+    Series("equipoise_journal_failed", "journal.failed", "Whether the portfolio accepts nothing more"),
+    Series("equipoise_queue_depth", "queue", "Requests that wait for the writer"),
+    Series("equipoise_journal_bytes", "journal.bytes", "Size of the journal's files"),
+    Series("equipoise_events_total", "journal.events", "Events in the journal"),
+    Series("equipoise_snapshot_age_events", "journal.snapshot_age", "Events since the newest snapshot"),
+    Series("equipoise_snapshot_seconds", "journal.snapshot_seconds", "Pause of the portfolio at the last snapshot"),
+    Series("equipoise_snapshot_failed", "journal.snapshot_failed", "Whether the last snapshot failed"),
+    Series("equipoise_decisions_total", "health.rounds", "Rounds that were decided"),
+    Series("equipoise_unplayed_total", "health.unplayed", "Rounds that no learner played"),
+    Series("equipoise_withdrawn_total", "health.withdrawn", "Rounds that did not happen"),
+    Series("equipoise_expired_total", "health.expired", "Decisions that reached their deadline"),
+    Series("equipoise_late_rewards_total", "health.ignored", "Rewards that arrived after the deadline"),
+    Series("equipoise_open_decisions", "health.open", "Decisions that wait for their reward"),
+    Series("equipoise_open_bytes", "health.open_bytes", "Memory of the decisions that wait for their reward"),
+    Series("equipoise_overdue_decisions", "health.overdue", "Decisions past their deadline that are not closed yet"),
+    Series("equipoise_blocking_decisions", "health.blocking", "Decisions that hold up the rewards of others"),
+    Series("equipoise_waiting_rounds", "health.waiting_rounds", "Rewarded rounds behind a missing reward"),
+    Series("equipoise_waiting_bytes", "health.waiting_bytes", "Memory of the rounds behind a missing reward"),
+    Series("equipoise_failed_updates", "health.failed_updates", "Updates that learners failed to make"),
+    Series(
+        *("equipoise_folded_differently", "health.folded_differently"),
+        "Logged decisions for which the present rule has other odds",
+    ),
+    Series("equipoise_regret_upper", "certificate.regret_upper", "Certified upper bound on the total regret"),
+    Series("equipoise_regret_lower", "certificate.regret_lower", "Certified lower bound on the total regret"),
+    Series("equipoise_resolved_rounds", "certificate.resolved_rounds", "Rounds that count as evidence"),
+)
+# Of a learner: its rows of the standing and of the health.
+LEARNER = (
+    Series("equipoise_plays_total", "plays", "Rounds that a learner played"),
+    Series("equipoise_substituted_total", "substituted", "Rounds in which a substitute acted for a learner"),
+    Series("equipoise_refused_contexts_total", "refused", "Rounds that a learner sat out because of the context"),
+    Series("equipoise_learner_failures_total", "failures", "Failures of a learner"),
+    Series("equipoise_mean_reward", "mean_reward", "Mean reward of a learner's plays"),
+    Series("equipoise_active", "active", "Whether a learner may be chosen"),
+)
+# Of the process: `Metrics.levels`.
+PROCESS = (
+    Series("equipoise_connections", "connections", "Open connections"),
+    Series("equipoise_streams", "streams", "Open streams of events"),
+)
+REQUESTS = Series("equipoise_requests_total", "", "Requests by operation and status")
+TIMES = Series("equipoise_request_seconds", "", "Time from request to answer, as a histogram")
+STATES = Series("equipoise_learner_state", "state", "1 for the state of a learner")
+SUPPRESSED = Series("equipoise_log_lines_suppressed_total", "", "Log lines that were not written, by kind")
+ALL = (*PORTFOLIO, *LEARNER, STATES, *PROCESS, REQUESTS, TIMES, SUPPRESSED)
+OF_PROCESS = ProcessCollector(registry=None)  # process_*: memory, time, files; on Linux
 
 
 @dataclass(slots=True)
@@ -54,6 +99,7 @@ class Metrics(Collector):
     def __init__(self) -> None:
         self._requests: Counter[tuple[str, int]] = Counter()
         self._times: defaultdict[str, Times] = defaultdict(Times)
+        self.levels: dict[str, Callable[[], float]] = {}  # numbers of the process, by the source of their series
 
     def count(self, operation: str, status: int, seconds: float) -> None:
         self._requests[operation, status] += 1
@@ -67,69 +113,74 @@ class Metrics(Collector):
         return [0] * N_BUCKETS if times is None else list(times.counts)
 
     def collect(self) -> Iterable[Metric]:
-        labels = ["operation", "status"]
-        requests = CounterMetricFamily("equipoise_requests", "Requests by operation and status", labels=labels)
+        requests = _family(REQUESTS, "operation", "status")
         for (operation, status), number in self._requests.items():
             requests.add_metric([operation, str(status)], number)
         yield requests
-        text = "Time from request to answer"
-        histogram = HistogramMetricFamily("equipoise_request_seconds", text, labels=["operation"])
+        histogram = HistogramMetricFamily(TIMES.name, TIMES.text, labels=["operation"])
         for operation, times in self._times.items():
             limits = map(floatToGoString, (*SECONDS, inf))
             histogram.add_metric([operation], list(zip(limits, accumulate(times.counts), strict=True)), times.seconds)
         yield histogram
+        lines = _family(SUPPRESSED, "kind")
+        for kind, number in suppressed_lines().items():
+            lines.add_metric([kind], number)
+        yield lines
+        levels = {key: read() for key, read in self.levels.items()}
+        yield from (_filled(series, [([], levels)]) for series in PROCESS)
+        yield from OF_PROCESS.collect()
 
-    def expose(self, statuses: Mapping[str, Config], depths: Mapping[str, int]) -> bytes:
-        """Everything as text; `statuses` and `depths` are those of the portfolios."""
+    def expose(
+        self, statuses: Mapping[str, Config], depths: Mapping[str, int], journals: Mapping[str, Config]
+    ) -> bytes:
+        """Return everything as text; `statuses`, `depths` and `journals` are those of the portfolios."""
         registry = CollectorRegistry()
         registry.register(self)
-        registry.register(_Portfolios(statuses, depths))
+        facts: dict[str, Config] = {name: {**statuses.get(name, {}), "queue": depth} for name, depth in depths.items()}
+        for name, journal in journals.items():
+            age, failed = journal["events"] - journal["snapshot"], journal["snapshot_error"] != ""
+            facts[name]["journal"] = {**journal, "snapshot_age": age, "snapshot_failed": failed}
+        registry.register(_Portfolios(facts))
         return bytes(generate_latest(registry))
 
 
 class _Portfolios(Collector):
     """What the portfolios say about themselves at the time of the request."""
 
-    def __init__(self, statuses: Mapping[str, Config], depths: Mapping[str, int]) -> None:
-        self._statuses, self._depths = statuses, depths
+    def __init__(self, facts: Mapping[str, Config]) -> None:
+        self._facts = facts
 
     def collect(self) -> Iterable[Metric]:
-        yield _levels("equipoise_queue_depth", "Requests that wait for the writer", self._depths)
-        for key, (suffix, text) in COUNTS.items():
-            counts = CounterMetricFamily(f"equipoise_{suffix}", text, labels=["portfolio"])
-            for name, status in self._statuses.items():
-                counts.add_metric([name], status["health"][key])
-            yield counts
-        for part, table in (("health", LEVELS), ("certificate", CERTIFIED)):
-            for key, (suffix, text) in table.items():
-                values = {name: status[part][key] for name, status in self._statuses.items()}
-                yield _levels(f"equipoise_{suffix}", text, values)
-        blocked = {name: len(status["health"]["blocking"]) for name, status in self._statuses.items()}
-        yield _levels("equipoise_blocking_decisions", "Decisions that hold up the rewards of others", blocked)
-        yield from self._learners()
+        of_portfolios = [([name], facts) for name, facts in self._facts.items()]
+        yield from (_filled(series, of_portfolios, "portfolio") for series in PORTFOLIO)
+        of_learners = list(self._learners())
+        yield from (_filled(series, of_learners, "portfolio", "learner") for series in LEARNER)
+        states = _family(STATES, "portfolio", "learner", "state")
+        for labels, row in of_learners:
+            states.add_metric([*labels, row["state"]], 1.0)
+        yield states
 
-    def _learners(self) -> Iterable[Metric]:
-        labels = ["portfolio", "learner"]
-        plays = CounterMetricFamily("equipoise_plays", "Rounds that a learner played", labels=labels)
-        means = GaugeMetricFamily("equipoise_mean_reward", "Mean reward of a learner's plays", labels=labels)
-        active = GaugeMetricFamily("equipoise_active", "Whether a learner may be chosen", labels=labels)
-        states = GaugeMetricFamily("equipoise_learner_state", "1 for the state of a learner", labels=[*labels, "state"])
-        for name, status in self._statuses.items():
-            for row, about in zip(status["standing"], status["health"]["learners"], strict=True):
-                pair = [name, row["name"]]
-                plays.add_metric(pair, row["plays"])
-                active.add_metric(pair, float(row["active"]))
-                states.add_metric([*pair, about["state"]], 1.0)
-                if row["mean_reward"] is not None:
-                    means.add_metric(pair, row["mean_reward"])
-        yield from (plays, means, active, states)
+    def _learners(self) -> Iterator[tuple[list[str], Config]]:
+        for name, facts in self._facts.items():
+            if "health" in facts:
+                for row, about in zip(facts["standing"], facts["health"]["learners"], strict=True):
+                    yield [name, row["name"]], {**about, **row}
 
 
-def _levels(name: str, text: str, values: Mapping[str, float | None]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, text, labels=["portfolio"])
-    for portfolio, value in values.items():
-        if value is not None and isfinite(value):
-            family.add_metric([portfolio], value)
+def _family(series: Series, *labels: str) -> Any:
+    make = CounterMetricFamily if series.name.endswith("_total") else GaugeMetricFamily
+    return make(series.name, series.text, labels=labels)
+
+
+def _filled(series: Series, rows: Iterable[tuple[list[str], Config]], *labels: str) -> Metric:
+    family = _family(series, *labels)
+    for values, row in rows:
+        value: Any = row
+        for key in series.source.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        number = len(value) if isinstance(value, list) else value
+        if number is not None and isfinite(number):
+            family.add_metric(values, float(number))
     return family
 
 

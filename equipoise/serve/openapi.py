@@ -1,19 +1,27 @@
-"""The OpenAPI 3.1 description of the service, made from the table of routes and the types."""
+"""The OpenAPI 3.1 description of the service, made from the table of routes and the types.
+
+For those who may see them, it names the portfolios, has a request for each as an example, and the range of the rewards.
+Links say which request continues another one: the reward of a decision, say.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
 from equipoise import __version__
+from equipoise.config import PortfolioConfig
 from equipoise.serve import failures, schemas
+from equipoise.serve.examples import decide_request, evaluate_request
 from equipoise.serve.handlers import NDJSON
 from equipoise.serve.routes import OPERATIONS, Operation
 
+MAX_DOCUMENTS = 16  # that are kept
 REF = "#/components/schemas/{name}"
 WITH_TOKEN = (401, 403)
 WITH_PORTFOLIO = (404, 503)
@@ -25,14 +33,52 @@ PATTERNS = {
     "id": schemas.ID_PATTERN,
 }
 
+# Of the answer to an operation: the operation that continues it, and where its parameters or its body are found.
+NAME, ID = {"name": "$request.path.name"}, "$response.body#/id"
+LEARNER = {**NAME, "learner": "$response.body#/name"}
+LINKS: Mapping[str, Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]]] = {
+    "decide": {
+        "rewards": (NAME, {"id": ID}),
+        "withdraw": (NAME, {"id": ID}),
+        "decision": ({**NAME, "id": ID}, {}),
+    },
+    "evaluate": {"rewards": (NAME, {"id": "$response.body#/metadata/decision"})},
+    "portfolios": {"portfolio": ({"name": "$response.body#/portfolios/0"}, {})},
+    "add_learner": {"learner": (LEARNER, {}), "change_learner": (LEARNER, {}), "remove_learner": (LEARNER, {})},
+    "decisions": {"decision": ({**NAME, "id": "$response.body#/decisions/0/id"}, {})},
+}
 
-def description() -> dict[str, Any]:
+
+class Documents:
+    """Descriptions as bytes; one is made when it is asked for, in a thread, and kept while the files stay the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, ...], tuple[list[PortfolioConfig], bytes]] = {}
+
+    async def of(self, portfolios: Mapping[str, PortfolioConfig]) -> bytes:
+        key, configs = tuple(portfolios), list(portfolios.values())
+        known = self._known.get(key)
+        if known is None or any(old is not new for old, new in zip(known[0], configs, strict=True)):
+            document = await asyncio.to_thread(lambda: msgspec.json.encode(description(portfolios)))
+            if len(self._known) >= MAX_DOCUMENTS:
+                self._known.clear()
+            known = self._known[key] = configs, document
+        return known[1]
+
+
+def description(portfolios: Mapping[str, PortfolioConfig]) -> dict[str, Any]:
+    """Return the description for somebody who may see these portfolios."""
     types = [each for operation in OPERATIONS for each in (operation.request, operation.response) if _is_struct(each)]
     types += [schemas.Problem, schemas.EvaluationFailure, schemas.Line]
     _, components = msgspec.json.schema_components(types, ref_template=REF)
+    ranges = [config.reward_range for config in portfolios.values()]
+    limits = [limit for limit in ranges if limit is not None]
+    if limits and len(limits) == len(ranges):
+        lows, highs = zip(*limits, strict=True)
+        components["Reward"]["properties"]["reward"] |= {"minimum": min(lows), "maximum": max(highs)}
     paths: dict[str, Any] = {}
     for operation in OPERATIONS:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation, portfolios)
     return {
         "openapi": "3.1.0",
         "info": {"title": "equipoise", "version": __version__, "summary": "Decisions by a portfolio of learners"},
@@ -49,23 +95,28 @@ def _schema(kind: Any) -> dict[str, Any]:
     return {"$ref": REF.format(name=kind.__name__)} if _is_struct(kind) else {"type": "string"}
 
 
-def _describe(operation: Operation) -> dict[str, Any]:
+def _describe(operation: Operation, portfolios: Mapping[str, PortfolioConfig]) -> dict[str, Any]:
     answers = {operation.media_type: {"schema": _schema(operation.response)}}
     if operation.batch:
         answers[NDJSON] = {"schema": {"type": "string"}}
-    responses: dict[str, Any] = {str(operation.success): {"description": "Success", "content": answers}}
+    success: dict[str, Any] = {"description": "Success", "content": answers}
+    if operation.id in LINKS:
+        success["links"] = {id_: _link(id_, *where) for id_, where in LINKS[operation.id].items()}
+    responses: dict[str, Any] = {str(operation.success): success}
     for status in _problems(operation):
         responses[str(status)] = _failure(operation, status)
     described: dict[str, Any] = {
         "operationId": operation.id,
         "summary": operation.summary,
-        "parameters": [_parameter(name) for name in re.findall(r"{(\w+)}", operation.path)],
+        "parameters": [_parameter(name, portfolios) for name in re.findall(r"{(\w+)}", operation.path)],
         "responses": responses,
     }
     if operation.scope is not None:
         described["security"] = [{"token": [operation.scope]}]
     if operation.request is not None:
-        content = {"application/json": {"schema": _schema(operation.request)}}
+        content: dict[str, Any] = {"application/json": {"schema": _schema(operation.request)}}
+        if examples := _examples(operation, portfolios):
+            content["application/json"]["examples"] = examples
         if operation.batch:
             content[NDJSON] = {"schema": {"type": "string"}}
         described["requestBody"] = {"required": True, "content": content}
@@ -99,5 +150,21 @@ def _failure(operation: Operation, status: int) -> dict[str, Any]:
     return answer
 
 
-def _parameter(name: str) -> dict[str, Any]:
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "pattern": PATTERNS[name]}}
+def _link(operation_id: str, parameters: Mapping[str, str], body: Mapping[str, str]) -> dict[str, Any]:
+    link = {"operationId": operation_id, "parameters": dict(parameters)}
+    return {**link, "requestBody": dict(body)} if body else link
+
+
+def _examples(operation: Operation, portfolios: Mapping[str, PortfolioConfig]) -> dict[str, Any]:
+    """Return a body for each portfolio, with the context that its file declares."""
+    make = {"decide": decide_request, "evaluate": evaluate_request}.get(operation.id)
+    if make is None:
+        return {}
+    return {name: {"summary": f"For {name}", "value": make(config)} for name, config in portfolios.items()}
+
+
+def _parameter(name: str, portfolios: Mapping[str, PortfolioConfig]) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string", "pattern": PATTERNS[name]}
+    if name == "name" and portfolios:
+        schema["enum"] = list(portfolios)
+    return {"name": name, "in": "path", "required": True, "schema": schema}

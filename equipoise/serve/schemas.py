@@ -24,10 +24,13 @@ NAME_PATTERN = f"^{SERVED_NAME.pattern}$"
 SPAN_PATTERN = "^(15m|2h|1d|1w|90d|all)$"
 ID_PATTERN = "^[ -~]{1,200}$"
 LEARNER_PATTERN = "^[^/\\x00-\\x1f\\x7f]{1,200}$"
+# No control characters, and none that are not shown or change the direction of what follows.
+HIDDEN = r"\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+SHOWN = rf"^(?![\s\S]*[{HIDDEN}])"
 
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID_LENGTH, pattern="^[ -~]+$")]
-Label = Annotated[str, Meta(min_length=1, max_length=200)]
+Label = Annotated[str, Meta(min_length=1, max_length=200, pattern=SHOWN)]
 Vector = Annotated[list[Number], Meta(max_length=MAX_FEATURES)]
 Named = Annotated[dict[str, Number | bool], Meta(max_length=MAX_NAMES)]
 Entries = Annotated[list[Number | Vector], Meta(max_length=MAX_FEATURES)]  # of a vector, or rows of a matrix

@@ -74,6 +74,9 @@ class Service:
     readers: Readers = field(default_factory=Readers)
     stopping: bool = False
 
+    def __post_init__(self) -> None:
+        self.metrics.levels["streams"] = self.readers.__len__
+
     def add(self, config: PortfolioConfig) -> None:
         check_served(config, self.portfolios)
         engine = self.open(config)

@@ -162,6 +162,30 @@ def test_names_of_learners_are_short_and_printable(service: TestClient, folder: 
     assert events(folder) == logged
 
 
+HIDDEN = list("\0\x1b\x7f\x85\n\u00ad\u200b\u200d\u200f\u2028\u202e\u2066\ufeff")
+
+
+@pytest.mark.parametrize("character", HIDDEN, ids=ascii)
+def test_ids_and_names_show_all_their_characters(service: TestClient, folder: Path, character: str) -> None:
+    """An id that looks like another one, or turns the text behind it, fools whoever reads a log or a page."""
+    path, logged = "/v1/portfolios/linear", events(folder)
+    features = {"features": [0.1, 0.1]}
+    for hidden in (f"red{character}", f"{character}red", f"r{character}ed"):
+        for body in (
+            {"offers": [{"id": hidden, **features}]},
+            {"offers": [features], "id": hidden},
+            {"offers": [features], "available": [hidden]},
+        ):
+            check_problem(service.post(f"{path}/decide", json=body), 422, "invalid-argument")
+        for reward in ({"id": hidden, "reward": 1}, {"id": "a", "reward": 1, "key": hidden}):
+            answer = service.post(f"{path}/rewards", json=reward)
+            assert answer.status_code in (404, 422) and answer.headers["content-type"] == MEDIA_TYPE
+        assert service.post(f"{path}/withdraw", json={"id": hidden}).status_code in (404, 422)
+    assert events(folder) == logged
+    shown = {"offers": [{"id": "rouge à lèvres 口紅 💄", **features}], "id": ascii(character)}
+    assert service.post(f"{path}/decide", json=shown).json()["action_id"] == "rouge à lèvres 口紅 💄"
+
+
 def test_an_id_that_the_portfolio_will_give_out_is_refused(service: TestClient) -> None:
     """Its own ids can be guessed from the last one, and two decisions must never share an id."""
     path = "/v1/portfolios/arms/decide"
@@ -233,6 +257,51 @@ def test_paths_methods_and_media_types(service: TestClient) -> None:
     for kind in ("text/plain", "application/x-www-form-urlencoded", "application/x-ndjson", ""):
         answer = service.post("/v1/portfolios/arms/decide", content="{}", headers={"Content-Type": kind})
         check_problem(answer, 415, "unsupported-media-type")
+
+
+REFUSALS: list[tuple[str, str, dict[str, Any], int]] = [
+    ("GET", "/nothing", {}, 404),
+    ("POST", "/", {}, 405),
+    ("OPTIONS", "/healthz", {}, 405),
+    ("OPTIONS", "/v1/portfolios/arms/decide", {}, 405),
+    ("OPTIONS", "/nothing", {}, 404),
+    ("TRACE", "/v1/portfolios", {}, 405),
+    ("HEAD", "/v1/portfolios/arms/decide", {}, 405),
+    ("HEAD", "/nothing", {}, 404),
+    ("DELETE", "/openapi.json", {}, 405),
+    ("BREW", "/v1/portfolios", {}, 405),
+    ("GET", "/static/nothing.js", {}, 404),
+    ("GET", "/static/../server.py", {}, 404),
+    ("GET", "/static/%2e%2e/server.py", {}, 404),
+    ("GET", "/static/..%2fserver.py", {}, 404),
+    ("GET", "/static//etc/passwd", {}, 404),
+    ("GET", "/static/%00", {}, 404),
+    ("GET", "/v1/portfolios/arms/", {}, 404),
+    ("GET", "//v1/portfolios", {}, 404),
+    ("GET", "/v1/portfolios/arms/timeline/5y", {}, 404),
+    ("GET", "/v1/portfolios/arms/decisions/none", {}, 404),
+    ("GET", "/v1/portfolios/arms/learners/none", {}, 404),
+    ("PATCH", "/v1/portfolios/arms/learners/none", {"json": {"state": "active"}}, 404),
+    ("POST", "/v1/portfolios/arms/decide", {"content": "{}"}, 415),
+    ("POST", "/ofrep/v1/evaluate/flags", {"json": {}}, 404),
+    ("GET", "/ofrep/v1/evaluate/flags/arms", {}, 405),
+    ("GET", "/healthz", {"headers": {"Host": "evil.example"}}, 421),
+    ("GET", "/v1/portfolios", {"headers": {"Origin": "https://evil.example"}}, 403),
+    ("GET", "/v1/portfolios", {"headers": {"X-Forwarded-For": "10.0.0.5"}}, 403),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "request_", "status"), REFUSALS)
+def test_every_refusal_is_a_problem_document(
+    service: TestClient, method: str, path: str, request_: dict[str, Any], status: int
+) -> None:
+    answer = service.request(method, path, **request_)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, MEDIA_TYPE)
+    assert answer.headers["x-frame-options"] == "DENY" and "x-request-id" in answer.headers
+    if method != "HEAD":
+        check_problem(answer, status, answer.json()["type"].rpartition(":")[2])
+    if status == 405:
+        assert answer.headers["allow"]
 
 
 def test_limits_of_size(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import json
 import os
 import sqlite3
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -88,11 +89,9 @@ def test_names_are_checked_before_they_are_files(tmp_path: Path) -> None:
         pass
 
 
-def engine_in(folder: Path, **options: Any) -> JournalEngine:
+def engine_in(folder: Path) -> JournalEngine:
     opened = open_in(folder)(configs(ARMS)[0])
     assert isinstance(opened, JournalEngine)
-    for name, value in options.items():
-        setattr(opened, name, value)
     return opened
 
 
@@ -154,24 +153,58 @@ def test_clients_that_go_on_at_once_share_a_transaction(
     assert sum(transactions) == 80 and least <= len(transactions) <= most
 
 
-def test_a_full_queue_refuses_and_does_nothing(tmp_path: Path) -> None:
-    engine = engine_in(tmp_path, _max_waiting=3)
+def slow_disk(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """A disk that writes nothing until the event is set."""
+    written, write = threading.Event(), Writer._write
 
-    async def many() -> list[Any]:
-        calls = (engine.run(lambda hosted: hosted.decide(None, None)) for _ in range(10))
-        return await asyncio.gather(*calls, return_exceptions=True)
+    def wait(self: Writer, rows: Any, work: Any) -> None:
+        written.wait(60)
+        write(self, rows, work)
 
-    outcomes = asyncio.run(many())
-    refused = [each for each in outcomes if isinstance(each, JournalBusy)]
-    assert len(refused) == 7
-    assert asyncio.run(engine.run(lambda hosted: hosted.portfolio.health()["rounds"])) == 3
+    monkeypatch.setattr(Writer, "_write", wait)
+    return written
+
+
+def test_requests_are_refused_while_others_have_waited_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, now = engine_in(tmp_path), [0.0]
+    monkeypatch.setattr(engine_module, "monotonic", lambda: now[0])
+    written = slow_disk(monkeypatch)
+
+    async def decide() -> Any:
+        return await engine.run(lambda hosted: hosted.decide(None, None))
+
+    async def main() -> list[Any]:
+        written_now = asyncio.create_task(decide())
+        while not engine.depth:
+            await asyncio.sleep(0)
+        while engine.depth:
+            await asyncio.sleep(0)
+        waiting = [asyncio.create_task(decide()) for _ in range(3)]
+        while engine.depth < 3:
+            await asyncio.sleep(0)
+        now[0] = engine_module.MAX_WAIT_SECONDS + 0.1
+        refused = await asyncio.gather(*(decide() for _ in range(7)), return_exceptions=True)
+        written.set()
+        await asyncio.gather(written_now, *waiting)
+        return refused
+
+    refused = asyncio.run(main())
+    assert all(isinstance(each, JournalBusy) for each in refused)
+    assert "has waited for the journal for more than 5 seconds" in str(refused[0])
+    assert asyncio.run(engine.run(lambda hosted: hosted.portfolio.health()["rounds"])) == 4
     engine.close()
 
 
 def test_overload_and_a_failed_journal_over_http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with client(ARMS, data=tmp_path) as service:
         engine = service_of(service).portfolios["arms"].engine
-        monkeypatch.setattr(engine, "_max_waiting", 0)
+
+        async def refuse(*arguments: Any) -> None:
+            raise JournalBusy("requests wait")
+
+        monkeypatch.setattr(engine, "run", refuse)
         busy = service.post(f"{ARMS_PATH}/decide", json={})
         assert (busy.status_code, busy.headers["retry-after"]) == (503, "1")
         assert busy.json()["type"].endswith("overloaded")

@@ -1,0 +1,83 @@
+"""A trial of what a file declares: the application of the service, without a server, gets its requests.
+
+Every learner acts in a round over HTTP, with the context that the file declares, and gets a reward. Then a flag is
+evaluated, if the file declares all that an evaluation has to know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, NamedTuple
+
+from equipoise.config import PortfolioConfig
+from equipoise.errors import InvalidArgument
+from equipoise.serve.app import create_app
+from equipoise.serve.examples import decide_request, evaluate_request, takes_flags
+from equipoise.serve.guard import Guard
+
+
+class Trial(NamedTuple):
+    """What was asked, and whether flags can be evaluated."""
+
+    request: dict[str, Any]
+    flags: bool
+
+
+def try_out(config: PortfolioConfig) -> Trial:
+    """Serve a portfolio in memory; raise an error that names the first learner that cannot play, and why."""
+    return asyncio.run(_try_out(config))
+
+
+async def _try_out(config: PortfolioConfig) -> Trial:
+    app, path, request = create_app([config]), f"/v1/portfolios/{config.name}", decide_request(config)
+    low, high = config.reward_range or (0.0, 1.0)
+    try:
+        for name in await _learners(app, path):
+            status, answer = await ask(app, "POST", f"{path}/decide", {**request, "available": [name]})
+            if status != 200 or answer["learner"] != name:
+                raise InvalidArgument(await _refusal(app, path, name, f"on {json.dumps(request)}", answer))
+            reward = {"id": answer["id"], "reward": (low + high) / 2.0}
+            status, answer = await ask(app, "POST", f"{path}/rewards", reward)
+            if status != 200:
+                raise InvalidArgument(await _refusal(app, path, name, f"with the reward {json.dumps(reward)}", answer))
+        for name, row in (await _learners(app, path)).items():
+            if row["last_error"]:
+                raise InvalidArgument(await _refusal(app, path, name, "and its reward", {}))
+        if flags := takes_flags(config):
+            evaluation = evaluate_request(config)
+            status, answer = await ask(app, "POST", f"/ofrep/v1/evaluate/flags/{config.name}", evaluation)
+            if status != 200:
+                raise InvalidArgument(f"the flag cannot be evaluated on {evaluation}: {answer['errorDetails']}")
+        return Trial(request, flags)
+    finally:
+        app.service.close()
+
+
+async def _learners(app: Guard, path: str) -> dict[str, Any]:
+    _, status = await ask(app, "GET", path)
+    return {row["name"]: row for row in status["health"]["learners"]}
+
+
+async def _refusal(app: Guard, path: str, name: str, what: str, answer: dict[str, Any]) -> str:
+    reasons = (await _learners(app, path))[name]["last_error"], answer.get("detail"), HINT
+    return f"a round that learner {name!r} plays {what:.300} fails: {'; '.join(filter(None, reasons))}"
+
+
+HINT = "the file declares what requests have by [context] features, [actions] names and [actions] features"
+
+
+async def ask(app: Guard, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    """Send a request to an application; return the status and the JSON of the answer."""
+    content, sent = b"" if body is None else json.dumps(body).encode(), list[Any]()
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": content, "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": method, "path": path, "query_string": b"", "root_path": "", "scheme": "http"}
+    await app({**scope, "headers": headers, "client": ("127.0.0.1", 0)}, receive, send)
+    return sent[0]["status"], json.loads(b"".join(message.get("body", b"") for message in sent))

@@ -1,0 +1,81 @@
+"""`equipoise check`: what it approves can be served, over HTTP and as a flag; and it names the learner that cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("starlette", reason="needs the extra serve")
+pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
+
+from equipoise.cli import application
+from equipoise.errors import InvalidArgument
+from equipoise.serve.examples import decide_request, evaluate_request, takes_flags
+from tests.serve.served import ARMS, COLORS, LINEAR, client, configs
+
+HEAD = 'version = 1\nname = "trial"\n'
+NAMES = '[actions]\nnames = ["red", "blue"]\n'
+CONTEXT = '[context]\nfeatures = ["age", "visits"]\n'
+UCB = '[[learner]]\nuse = "UCB"\narms = 2\n'
+WIDE = '[[learner]]\nuse = "OFUL"\nname = "wide"\ndim = 6\n'
+CROSSED = """[[learner]]
+use = "OFUL"
+name = "crossed"
+action_bound = 3.0
+[learner.features]
+use = "Interactions"
+left = { use = "OneHot", ids = ["red", "blue"] }
+right = { use = "Shared", dim = %d }
+"""
+
+
+def check(folder: Path, text: str) -> Any:
+    (folder / "file.toml").write_text(text)
+    return CliRunner().invoke(application(), ["check", str(folder / "file.toml")])
+
+
+@pytest.mark.parametrize(
+    ("text", "flags"),
+    [
+        (ARMS, True),
+        (COLORS, False),  # its offers may have a price
+        (LINEAR, False),
+        (HEAD + NAMES + CONTEXT + UCB + CROSSED % 2, True),
+        (HEAD + NAMES + UCB + CROSSED % 3, False),
+        (HEAD + UCB + CROSSED % 3, False),
+        (HEAD + WIDE + '[[learner]]\nuse = "OFUL"\nname = "narrow"\ndim = 2\n', False),
+        (HEAD + NAMES.rstrip() + '\nfeatures = ["a", "b", "c", "d", "e", "f"]\n' + CONTEXT + WIDE, False),
+    ],
+)
+def test_what_is_approved_is_served(tmp_path: Path, text: str, flags: bool) -> None:
+    result = check(tmp_path, text)
+    assert result.exit_code == 0, result.output
+    (config,) = configs(text)
+    assert takes_flags(config) == flags == ("a flag evaluation too" in result.output)
+    with client(text) as service:
+        assert service.post(f"/v1/portfolios/{config.name}/decide", json=decide_request(config)).status_code == 200
+        if flags:
+            path = f"/ofrep/v1/evaluate/flags/{config.name}"
+            assert service.post(path, json=evaluate_request(config)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "learner", "reason"),
+    [
+        (HEAD + NAMES + CONTEXT + UCB + WIDE, "UCB", "0 columns, but must have at least 6 for learner 'wide'"),
+        (HEAD + NAMES + WIDE, "wide", "0 columns, but must have at least 6"),
+        (HEAD + NAMES + CONTEXT + CROSSED % 3, "crossed", "2 shared features, but must have at least 3"),
+        (HEAD + '[actions]\nfeatures = ["a", "b"]\n' + WIDE, "wide", "2 columns, but must have at least 6"),
+        (HEAD + NAMES.replace('"blue"', '"green"') + CONTEXT + CROSSED % 2, "crossed", "'green' is unknown"),
+    ],
+)
+def test_a_learner_that_cannot_play_is_named(tmp_path: Path, text: str, learner: str, reason: str) -> None:
+    result = check(tmp_path, text)
+    message = str(result.exception)
+    assert result.exit_code != 0 and isinstance(result.exception, InvalidArgument), result.output
+    assert message.startswith(f"a round that learner '{learner}' plays on") and "dry round" not in result.output
+    assert "the file declares what requests have by [context] features" in message
+    assert reason in message
