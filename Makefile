@@ -71,6 +71,7 @@ suite: venv ## run every selector on the same instances; writes docs/suite.md (S
 chaos: venv ## check what live portfolios, journals and the service promise at full size (two hours; needs wrk)
 	$(RUN) tools.studies.live_portfolio
 	$(RUN) tools.studies.kill_journal
+	$(RUN) tools.studies.kill_service
 	$(RUN) tools.studies.soak
 
 interpreted: venv ## run the tests as plain Python, without compiling anything (some ten minutes)

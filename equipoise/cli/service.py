@@ -31,8 +31,9 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on.")] = 8000,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="A name under which the service is addressed, such as the name of a proxy.")
+        list[str] | None, typer.Option(help="A name by which clients address the service, as a proxy's; needs tokens.")
     ] = None,
+    require_tokens: Annotated[bool, typer.Option("--require-tokens", help="Do not start without tokens.")] = False,
     max_open: Annotated[
         int, typer.Option(min=1, help="Most decisions of a portfolio that wait for rewards; more get 503.")
     ] = 100_000,
@@ -47,8 +48,17 @@ def serve(
 
     if not path.exists():
         raise InvalidArgument(f"PATH is {str(path)!r}, but there is no such file or folder")
-    opener, hosts = open_in_memory if memory else open_in(data), allow_host or ()
-    serve(path, opener, host=host, port=port, token_file=data / FILE, extra_hosts=hosts, max_open=max_open, debug=debug)
+    serve(
+        path,
+        open_in_memory if memory else open_in(data),
+        host=host,
+        port=port,
+        token_file=data / FILE,
+        extra_hosts=allow_host or (),
+        max_open=max_open,
+        require_tokens=require_tokens,
+        debug=debug,
+    )
 
 
 @command("check")

@@ -161,7 +161,11 @@ class Endpoint:
 
     async def _read(self, call: Call, decode: Callable[[bytes], Any]) -> None:
         operation, settings = self._operation, self._service.settings
-        given = call.request.scope["checked_headers"].get(b"content-type", b"")
+        headers = call.request.scope["checked_headers"]
+        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+            detail = "the body must not be compressed: Content-Encoding must be identity"
+            raise Refused(415, "unsupported-media-type", detail, {"Accept-Encoding": "identity"})
+        given = headers.get(b"content-type", b"")
         kind = given.partition(b";")[0].strip().lower().decode("latin-1")
         is_batch = operation.batch and kind in BATCH_TYPES
         if kind != JSON and not is_batch:

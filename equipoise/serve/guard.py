@@ -1,10 +1,11 @@
 """The outermost layer: checks that every request passes, headers that every answer has, counting and logging.
 
-- Without tokens, only clients on this machine are served, and nothing that came through a proxy: behind one, every
-  client would look like this machine.
+- Without tokens, only clients on this machine are served, under its own names, and nothing that came through a proxy:
+  behind one, every client would look like this machine.
 - `Host` must be a known name, so that a page of another site cannot reach the service by a name of its own (DNS
-  rebinding), and `Origin`, if a browser sends it, must be the service itself. A request without `Origin` that a browser
-  sends for a page of another site (an image, say) is refused, unless it opens a page of its own.
+  rebinding); only `PROBES`, which tell nothing, answer to every name. `Origin`, if a browser sends it, must be the
+  service itself. A request without `Origin` that a browser sends for a page of another site (an image, say) is
+  refused, unless it opens a page of its own.
 - An answer that is there as a whole is sent in one system call (`write_whole`), not in two as ASGI has it.
 - Every request has an id: the caller's `X-Request-Id` if it is short and plain, else a new one. Log lines have it, and
   the ids of a W3C trace context.
@@ -23,6 +24,7 @@ from time import perf_counter
 from typing import Any
 
 import msgspec
+from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from equipoise.serve.failures import MEDIA_TYPE, Refused, problem_of
@@ -57,9 +59,15 @@ UNIQUE = frozenset({b"host", b"origin", b"authorization", b"content-type", b"con
 PROXY_HEADERS = frozenset(
     {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"}
 )
-CHECKED = UNIQUE | PROXY_HEADERS | {b"x-request-id", b"traceparent", b"sec-fetch-site", b"sec-fetch-mode"}
+OVERLOADED = {"Retry-After": "5", "Connection": "close"}
+CHECKED = (
+    UNIQUE
+    | PROXY_HEADERS
+    | {b"x-request-id", b"traceparent", b"content-encoding", b"sec-fetch-site", b"sec-fetch-mode"}
+)
 OTHER_SITES = frozenset({b"cross-site", b"same-site"})
 PROCESS, NUMBERS = token_hex(6).encode(), count(1)  # ids of requests: unique, and cheap as no system call is made
+PROBES = frozenset({"/healthz", "/readyz"})  # kubelet and balancers ask for them by address, also under overload
 QUIET_OPERATIONS = frozenset({"decide", "rewards", "evaluate", "health", "ready"})  # logged at DEBUG if all went well
 
 
@@ -77,7 +85,7 @@ class Guard:
         pairs = [pair for pair in scope["headers"] if pair[0] in CHECKED]
         headers = scope["checked_headers"] = dict(pairs)
         given = headers.get(b"x-request-id", b"")
-        request_id = given if given and REQUEST_ID.fullmatch(given) else b"%s-%x" % (PROCESS, next(NUMBERS))
+        request_id = given if given and REQUEST_ID.fullmatch(given) else new_request_id()
         scope["request_id"] = request_id.decode()
 
         async def send_with_headers(message: Any) -> None:
@@ -100,8 +108,8 @@ class Guard:
             except Refused as refusal:
                 scope["problem"] = refusal.slug
                 body = msgspec.json.encode(problem_of(refusal, scope["request_id"]))
-                whole = {"type": WHOLE, "status": refusal.status, "media_type": MEDIA_TYPE.encode(), "body": body}
-                await send_with_headers(whole)
+                response = Response(body, refusal.status, refusal.headers, MEDIA_TYPE)
+                await response(scope, receive, send_with_headers)
             else:
                 await self._app(scope, receive, send_with_headers)
         finally:
@@ -123,14 +131,21 @@ class Guard:
             if not PROXY_HEADERS.isdisjoint(headers):
                 raise Refused(403, "loopback-only", "without tokens nothing is served through a proxy")
         host = headers.get(b"host", b"").decode("latin-1").lower()
-        hosts = service.settings.hosts
-        if "*" not in hosts and host_name(host) not in hosts:
-            raise Refused(421, "unknown-host", "Host is not a name of this service")
+        if scope["path"] not in PROBES:
+            name, hosts = host_name(host), service.settings.hosts
+            if (name not in hosts and "*" not in hosts) or not (len(service.tokens) or is_local(name)):
+                raise Refused(421, "unknown-host", "Host is not a name of this service")
+            if "overloaded" in scope:
+                raise Refused(503, "too-many-connections", "too many connections are open", OVERLOADED)
         origin = headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").lower().partition("://")[2] != host:
             raise Refused(403, "foreign-origin", "Origin is another site")
         if headers.get(b"sec-fetch-site") in OTHER_SITES and headers.get(b"sec-fetch-mode") != b"navigate":
             raise Refused(403, "foreign-origin", "the request comes from a page of another site")
+
+
+def new_request_id() -> bytes:
+    return b"%s-%x" % (PROCESS, next(NUMBERS))
 
 
 def _check_unique(pairs: Iterable[tuple[bytes, bytes]]) -> None:
@@ -150,6 +165,11 @@ def host_name(host: str) -> str:
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0] if host.count(":") == 1 else host
+
+
+def is_local(name: str) -> bool:
+    """Whether a name or an address is only ever this machine's."""
+    return name == "localhost" or is_loopback(name)
 
 
 @lru_cache(1024)

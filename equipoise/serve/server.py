@@ -1,8 +1,6 @@
 """The process: files, journals, signals and the HTTP server.
 
-Connections cost little, whatever a client does. A parser of HTTP accepts headers of any length, and a server waits for
-a request as long as the client pleases; both would let a few clients use up memory, time and connections, so both are
-limited here. Bodies are limited where they are read (`app`).
+What a client may do with a connection is limited in `connection`; bodies are limited where they are read (`app`).
 """
 
 from __future__ import annotations
@@ -14,80 +12,55 @@ import os
 import signal
 import socket
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from equipoise.config import PortfolioConfig, check_served, config_files, read
 from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.serve.app import application
-from equipoise.serve.guard import is_loopback
+from equipoise.serve.connection import MAX_CONNECTIONS, Connection, Crowd
+from equipoise.serve.guard import is_local
 from equipoise.serve.logs import log_as_json
 from equipoise.serve.reloading import apply_file
 from equipoise.serve.service import LOOPBACK_HOSTS, Opener, Service, Settings
-from equipoise.serve.tokens import Tokens, read_tokens
+from equipoise.serve.tokens import Tokens, read_tokens, tokens_to_serve
+
+try:
+    import resource
+except ModuleNotFoundError:  # pragma: no cover - other systems
+    resource = None  # type: ignore[assignment]
 
 logger = logging.getLogger("equipoise.serve")
 DRAIN_SECONDS = 30
 NEW_OBJECTS = 50_000  # between two searches for cycles; tens of megabytes at most
-MAX_HEADER_BYTES = 1 << 16
-MAX_CONNECTIONS = 1_000  # one more gets 503
-WAIT_SECONDS = 30.0  # for a whole request, or for a client that does not read
+BACKLOG = 256  # connections that the system accepts before the service sees them
+OTHER_FILES = BACKLOG + 64  # of the process: logs, static files, backups, connections that have just come in
+FILES_PER_PORTFOLIO = 6  # journal, log, shared memory and lock, readers, and one that is written for a moment
+MIN_CONNECTIONS = 16
+UNLIMITED_FILES = 10_240  # what is asked for where there is no limit; macOS gives no more
 TICKS = 10  # of the server, which are tenths of a second, between two checks
 
 
-def check_address(host: str, tokens: Tokens) -> None:
+def check_names(host: str, extra_hosts: Iterable[str], tokens: Tokens) -> None:
     """Raise an error if the service would be open to others without tokens."""
-    if host != "localhost" and not is_loopback(host) and not len(tokens):
-        raise InvalidArgument(
-            f"--host is {host!r}, but without tokens only this machine is served: add one with `equipoise token add`"
-        )
-
-
-class Connection(HttpToolsProtocol):
-    """A connection with limits on headers, and on how long a client may keep it waiting."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._header_bytes = 0
-        self._waits: tuple[Any, int] | None = None  # the last request, and bytes that the client did not read
-        self._since = 0.0
-
-    def data_received(self, data: bytes) -> None:
-        before = self.cycle
-        super().data_received(data)
-        if self.cycle is not before:  # the headers of a request are complete
-            self._header_bytes = 0
-        elif before is None or before.response_complete:
-            self._header_bytes += len(data)
-            if self._header_bytes > MAX_HEADER_BYTES and not self.transport.is_closing():
-                self.send_400_response("The headers are too large.")
-
-    def drop_if_slow(self, now: float) -> None:
-        """End the connection if the client has kept us waiting for too long."""
-        cycle, unread = self.cycle, self.transport.get_write_buffer_size()
-        is_answering = cycle is not None and not cycle.response_complete and not cycle.more_body
-        waits = None if is_answering and not unread else (cycle, unread)
-        if waits is None or waits != self._waits:
-            self._waits, self._since = waits, now
-        elif now - self._since > WAIT_SECONDS:
-            self.transport.abort()
-
-
-def drop_slow(server: uvicorn.Server, now: float) -> None:
-    for connection in list(server.server_state.connections):
-        if isinstance(connection, Connection):
-            connection.drop_if_slow(now)
+    options = [("--host", host), *(("--allow-host", name) for name in extra_hosts)]
+    for option, name in options if not len(tokens) else ():
+        if not is_local(name.lower()):
+            raise InvalidArgument(
+                f"{option} is {name!r}, but without tokens only names of this machine are served: add a token with "
+                "`equipoise token add`"
+            )
 
 
 class Server(uvicorn.Server):
     """A server that becomes unready and ends streams before it waits for requests."""
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, crowd: Crowd) -> None:
         super().__init__(config)
-        self._service = service
+        self._service, self._crowd = service, crowd
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         asyncio.get_running_loop().call_soon_threadsafe(self._service.stop)
@@ -95,7 +68,12 @@ class Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         if counter % TICKS == 0:
-            drop_slow(self, asyncio.get_running_loop().time())
+            now = asyncio.get_running_loop().time()
+            for connection in list(self.server_state.connections):
+                connection.drop_if_slow(now)
+            if self._crowd.ended:
+                logger.warning("%d connections that waited for their clients made room for others", self._crowd.ended)
+                self._crowd.ended = 0
         return await super().on_tick(counter)
 
 
@@ -108,17 +86,20 @@ def serve(
     token_file: Path,
     extra_hosts: Sequence[str] = (),
     max_open: int = Settings.max_open,
+    require_tokens: bool = False,
     debug: bool = False,
 ) -> None:
     """Serve until a signal ends it; then answer what came in, and close the journals.
 
     `path` is a file `portfolio.toml` or a folder of such files. `token_file` need not exist. The service is also
-    addressed by the names in `extra_hosts`, such as the name of a reverse proxy. With `debug`, every request is logged.
+    addressed by the names in `extra_hosts`, such as the name of a reverse proxy. Tokens are required with
+    `require_tokens`, and in a data folder that has had some. With `debug`, every request is logged.
     """
     os.umask(0o077)  # journals hold contexts of users
-    tokens = read_tokens(token_file)
-    check_address(host, tokens)
+    tokens = tokens_to_serve(token_file, require_tokens)
+    check_names(host, extra_hosts, tokens)
     configs = [read(file) for file in config_files(path)]
+    file_limit(len(configs))
     listener = bind(host, port)
     log_as_json(debug=debug)
     settings = Settings(hosts=hosts_for(host, extra_hosts, LOOPBACK_HOSTS), max_open=max_open)
@@ -167,6 +148,8 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 async def _serve(service: Service, path: Path, listener: socket.socket, token_file: Path) -> None:
+    files = file_limit(len(service.portfolios))
+    crowd = Crowd(lambda: connection_limit(files, len(service.portfolios)))
     config = uvicorn.Config(
         application(service),
         log_config=None,
@@ -175,11 +158,11 @@ async def _serve(service: Service, path: Path, listener: socket.socket, token_fi
         date_header=False,
         proxy_headers=False,  # who a client is must not be a matter of what it says
         timeout_graceful_shutdown=DRAIN_SECONDS,
-        http=Connection,
+        http=partial(Connection, crowd=crowd),
         ws="none",
-        limit_concurrency=MAX_CONNECTIONS,
+        backlog=BACKLOG,
     )
-    server = Server(config, service)
+    server = Server(config, service, crowd)
     service.metrics.levels["connections"] = lambda: len(server.server_state.connections)
     loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[None]]()
 
@@ -191,9 +174,31 @@ async def _serve(service: Service, path: Path, listener: socket.socket, token_fi
     loop.add_signal_handler(signal.SIGHUP, reload)
     host, port, *_ = listener.getsockname()
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    facts = {"portfolios": len(service.portfolios), "tokens": len(service.tokens), "address": address}
+    facts: dict[str, Any] = {"portfolios": len(service.portfolios), "tokens": len(service.tokens), "address": address}
+    facts |= {"files": files, "connections": crowd.max_connections()}
     logger.info("serving" if len(service.tokens) else "serving this machine only: no tokens", extra={"facts": facts})
     await server.serve(sockets=[listener])
+
+
+def file_limit(n_portfolios: int) -> int:
+    """Let this process open as many files as it may, and return their number; an error if portfolios need more."""
+    files = UNLIMITED_FILES
+    if resource is not None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        files = UNLIMITED_FILES if soft == resource.RLIM_INFINITY else soft
+        wanted = max(files, UNLIMITED_FILES) if hard == resource.RLIM_INFINITY else hard
+        if files < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            files = wanted
+    if connection_limit(files, n_portfolios) < MIN_CONNECTIONS:
+        needed = MIN_CONNECTIONS + OTHER_FILES + FILES_PER_PORTFOLIO * n_portfolios
+        raise InvalidArgument(f"the limit of open files is {files}, but {n_portfolios} portfolios need {needed}")
+    return files
+
+
+def connection_limit(files: int, n_portfolios: int) -> int:
+    """Return how many connections may be open: at most `MAX_CONNECTIONS`, and what journals leave of the files."""
+    return min(MAX_CONNECTIONS, files - OTHER_FILES - FILES_PER_PORTFOLIO * n_portfolios)
 
 
 async def reload_files(service: Service, path: Path, token_file: Path) -> None:

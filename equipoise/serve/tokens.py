@@ -9,18 +9,24 @@ events, metrics), `admin` (learners). No scope includes another one.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
 import os
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from equipoise.errors import InvalidArgument, UnknownName, UnreadableFile
+from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName, UnreadableFile
 from equipoise.storage.files import make_folder, read_bytes, write_atomic
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # pragma: no cover - other systems
+    fcntl = None  # type: ignore[assignment]
 
 SCOPES = ("decide", "reward", "read", "admin")
 ALL = "*"
@@ -93,9 +99,8 @@ def add_token(
     path: str | os.PathLike[str], name: str, scopes: Sequence[str], portfolios: Sequence[str] = (ALL,)
 ) -> str:
     """Add a token to a file, readable by its owner only, and return its secret, which is stored nowhere."""
-    present = tuple(read_tokens(path))
-    if not NAME.fullmatch(name) or name in (token.name for token in present):
-        raise InvalidArgument(f"name is {name!r:.80}, but must be 1 to 64 of a-z, 0-9, _ and -, and not taken")
+    if not NAME.fullmatch(name):
+        raise InvalidArgument(f"name is {name!r:.80}, but must be 1 to 64 of a-z, 0-9, _ and -")
     for scope in scopes:
         if scope not in SCOPES:
             raise UnknownName("scope", scope, SCOPES)
@@ -105,21 +110,74 @@ def add_token(
     if not scopes or not portfolios:
         raise InvalidArgument(f"scopes is {list(scopes)} and portfolios is {list(portfolios)}, but must not be empty")
     secret = PREFIX + secrets.token_urlsafe(32)
-    _write(path, [*present, Token(name, digest_of(secret), tuple(scopes), tuple(portfolios))])
+    with _locked(path):
+        present = tuple(read_tokens(path))
+        if name in (token.name for token in present):
+            raise InvalidArgument(f"name is {name!r}, but a token has this name already")
+        _require_tokens(path)
+        _write(path, [*present, Token(name, digest_of(secret), tuple(scopes), tuple(portfolios))])
     return secret
 
 
 def remove_token(path: str | os.PathLike[str], name: str) -> None:
-    present = tuple(read_tokens(path))
-    if name not in (token.name for token in present):
-        raise UnknownName("token", name, [token.name for token in present])
-    _write(path, [token for token in present if token.name != name])
+    with _locked(path):
+        present = tuple(read_tokens(path))
+        if name not in (token.name for token in present):
+            raise UnknownName("token", name, [token.name for token in present])
+        _require_tokens(path)
+        _write(path, [token for token in present if token.name != name])
+
+
+def tokens_to_serve(path: str | os.PathLike[str], required: bool) -> Tokens:
+    """The tokens of a file for a service that starts; raises an error if there are none and some are required."""
+    tokens, marker = read_tokens(path), _marker(path)
+    if len(tokens):
+        with contextlib.suppress(EquipoiseError):  # a folder that cannot be written keeps its tokens
+            _require_tokens(path)
+    elif required:
+        raise InvalidArgument(f"tokens are required, but {os.fspath(path)!r} has none: use `equipoise token add`")
+    elif marker.exists():
+        raise InvalidArgument(
+            f"{os.fspath(path)!r} has no tokens, but the folder has had some: use `equipoise token add`, or remove "
+            f"{str(marker)!r} to serve this machine without tokens"
+        )
+    return tokens
+
+
+def _marker(path: str | os.PathLike[str]) -> Path:
+    """The file that says that the folder is never served without tokens again; it survives the tokens."""
+    return Path(path).with_suffix(".required")
+
+
+def _require_tokens(path: str | os.PathLike[str]) -> None:
+    if not _marker(path).exists():
+        _write_private(_marker(path), b"This folder is served with tokens only. Remove this file to change that.\n")
 
 
 def _write(path: str | os.PathLike[str], tokens: Sequence[Token]) -> None:
     content = {"version": VERSION, "tokens": [asdict(token) for token in tokens]}
+    _write_private(path, json.dumps(content, indent=1).encode() + b"\n")
+
+
+def _write_private(path: str | os.PathLike[str], data: bytes) -> None:
     mask = os.umask(0o077)
     try:
-        write_atomic(path, json.dumps(content, indent=1).encode() + b"\n")
+        write_atomic(path, data)
     finally:
         os.umask(mask)
+
+
+@contextlib.contextmanager
+def _locked(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold the lock of a file of tokens, so that of two changes at once none is lost."""
+    lock = Path(path).with_suffix(".lock")
+    try:
+        descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o600)
+    except OSError as error:
+        raise EquipoiseError(f"{str(lock)!r} could not be opened: {error.strerror}") from error
+    try:
+        if fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

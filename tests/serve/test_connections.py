@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
+import random
+import tracemalloc
+import weakref
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,14 +17,19 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("httptools", reason="needs the extra serve")
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from equipoise.serve import server as server_module
 from equipoise.serve.app import create_app
-from equipoise.serve.server import MAX_HEADER_BYTES, WAIT_SECONDS, Connection
+from equipoise.serve.connection import HEADER_SECONDS, MAX_HEADER_BYTES, WAIT_SECONDS, Connection, Crowd
+from equipoise.serve.server import Server
 from tests.serve.served import ARMS, configs
 
 START = b"POST /v1/portfolios/arms/decide HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+STREAM = b"GET /v1/portfolios/arms/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+STATIC = b"GET /static/style.css HTTP/1.1\r\nHost: localhost\r\n\r\n"
+CHUNKED = START + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 class Transport(asyncio.Transport):
@@ -28,17 +38,17 @@ class Transport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 8000)})
         self.written, self.closed, self.aborted, self.unread = b"", False, False, 0
-        self.writes = 0
+        self.writes, self.reads = 0, True
 
     def write(self, data: Any) -> None:
         self.written += data
         self.writes += 1
 
     def pause_reading(self) -> None:
-        pass
+        self.reads = False
 
     def resume_reading(self) -> None:
-        pass
+        self.reads = True
 
     def close(self) -> None:
         self.closed = True
@@ -53,10 +63,13 @@ class Transport(asyncio.Transport):
         return self.unread
 
 
-async def connect() -> tuple[Connection, Transport]:
-    config = uvicorn.Config(create_app(configs(ARMS)), http=Connection, ws="none", lifespan="off", log_config=None)
+async def connect(
+    crowd: Crowd | None = None, state: ServerState | None = None, protocol: Any = None
+) -> tuple[Any, Transport]:
+    config = uvicorn.Config(create_app(configs(ARMS)), ws="none", lifespan="off", log_config=None)
     config.load()
-    connection = Connection(config=config, server_state=ServerState(), app_state={})
+    made = protocol or partial(Connection, crowd=crowd or Crowd())
+    connection = made(config=config, server_state=state or ServerState(), app_state={})
     transport = Transport()
     connection.connection_made(transport)
     return connection, transport
@@ -83,8 +96,9 @@ def test_endless_headers_end_the_connection(piece: bytes) -> None:
 
 def test_clients_that_keep_us_waiting_are_dropped_and_others_are_not() -> None:
     async def main() -> None:
-        silent, partial, answered = await connect(), await connect(), await connect()
-        partial[0].data_received(START + b"Content-Length: 100\r\n\r\n{")
+        silent, half, cut, answered = await connect(), await connect(), await connect(), await connect()
+        half[0].data_received(START)
+        cut[0].data_received(START + b"Content-Length: 100\r\n\r\n{")
         answered[0].data_received(START + b"Content-Length: 2\r\n\r\n{}")
         await settle()
         assert answered[1].written.startswith(b"HTTP/1.1 200")
@@ -92,17 +106,21 @@ def test_clients_that_keep_us_waiting_are_dropped_and_others_are_not() -> None:
         unread[0].data_received(START + b"Content-Length: 2\r\n\r\n{}")
         await settle()
         unread[1].unread = 1_000
-        everyone = (silent, partial, answered, unread)
-        for connection, _ in everyone:
-            connection.drop_if_slow(0.0)
-        for connection, _ in everyone:
-            connection.drop_if_slow(WAIT_SECONDS)
-        assert [transport.aborted for _, transport in everyone] == [False] * 4
+        everyone = (silent, half, cut, answered, unread)
+
+        def dropped(now: float) -> list[bool]:
+            for connection, _ in everyone:
+                connection.drop_if_slow(now)
+            return [transport.aborted for _, transport in everyone]
+
+        assert dropped(0.0) == dropped(HEADER_SECONDS) == [False] * 5
+        half[0].data_received(b"X: y\r\n")  # a little more does not help
         answered[0].data_received(START + b"Content-Length: 2\r\n\r\n{}")  # another request: it begins anew
         await settle()
-        for connection, _ in everyone:
-            connection.drop_if_slow(WAIT_SECONDS + 1.0)
-        assert [transport.aborted for _, transport in everyone] == [True, True, False, True]
+        assert dropped(HEADER_SECONDS + 1.0) == [True, True, False, False, False]
+        answered[0].data_received(START + b"Content-Length: 2\r\n\r\n{}")
+        await settle()
+        assert dropped(WAIT_SECONDS + 1.0) == [True, True, True, False, True]
 
     asyncio.run(main())
 
@@ -110,7 +128,7 @@ def test_clients_that_keep_us_waiting_are_dropped_and_others_are_not() -> None:
 def test_a_stream_is_not_a_slow_client() -> None:
     async def main() -> None:
         connection, transport = await connect()
-        connection.data_received(b"GET /v1/portfolios/arms/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        connection.data_received(STREAM)
         await settle()
         assert b": connected" in transport.written
         for now in (0.0, WAIT_SECONDS + 1.0, 10 * WAIT_SECONDS):
@@ -122,16 +140,230 @@ def test_a_stream_is_not_a_slow_client() -> None:
     asyncio.run(main())
 
 
-def test_all_connections_of_a_server_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_ends_connections_that_wait_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        connection, transport = await connect()
-        server = uvicorn.Server(connection.config)
-        server.server_state = connection.server_state
-        for now in (0.0, WAIT_SECONDS + 1.0):
-            server_module.drop_slow(server, now)
-        assert transport.aborted
+        crowd, state = Crowd(lambda: 1), ServerState()
+        (_, oldest), (connection, transport) = [await connect(crowd, state) for _ in range(2)]
+        server = Server(connection.config, connection.config.app.service, crowd)
+        server.server_state = state
+        assert oldest.aborted and crowd.ended == 1
+        connection.drop_if_slow(-HEADER_SECONDS)
+        await server.on_tick(0)
+        assert transport.aborted and "1 connections that waited for their clients made room" in caplog.text
+        assert crowd.ended == 0
 
     asyncio.run(main())
+
+
+def test_the_connection_that_waits_longest_makes_room() -> None:
+    async def main() -> None:
+        crowd, state = Crowd(lambda: 3), ServerState()
+        streaming, half, idle = [await connect(crowd, state) for _ in range(3)]
+        streaming[0].data_received(STREAM)
+        half[0].data_received(START)
+        idle[0].data_received(HEALTH)
+        await settle()
+        made = [await connect(crowd, state) for _ in range(2)]
+        assert [transport.aborted for _, transport in (streaming, half, idle)] == [False, True, True]
+        for connection, _ in (half, idle):
+            connection.connection_lost(None)
+        for connection, _ in made:
+            connection.data_received(STREAM)
+        await settle()
+        last, transport = await connect(crowd, state)  # there is none to end
+        assert not any(each.aborted for _, each in made)
+        last.data_received(b"GET /v1/portfolios HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await settle()
+        head, _, body = transport.written.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 503") and b"retry-after: 5" in head and b"x-frame-options" in head
+        assert json.loads(body)["type"] == "urn:equipoise:problem:too-many-connections" and transport.closed
+        last.connection_lost(None)
+        slow, _ = made[0]
+        slow.pause_writing()  # its client does not read, so it waits for it
+        await connect(crowd, state)
+        assert made[0][1].aborted and not made[1][1].aborted
+        for connection in list(state.connections):
+            connection.connection_lost(None)
+        await settle()
+
+    asyncio.run(main())
+
+
+def test_probes_are_answered_under_overload() -> None:
+    async def main() -> None:
+        crowd, state = Crowd(lambda: 0), ServerState()
+        connection, transport = await connect(crowd, state)
+        connection.data_received(HEALTH.replace(b"localhost", b"10.1.2.3"))
+        await settle()
+        assert transport.written.startswith(b"HTTP/1.1 200")
+
+    asyncio.run(main())
+
+
+# What a client may send, its answers unread or under way. Each is repeated as long as the connection takes it.
+ATTACKS = {
+    "requests": (HEALTH, HEALTH * 1_500),
+    "static files": (STATIC, STATIC * 1_200),
+    "headers behind a stream": (STREAM, b"GET / HTTP/1.1\r\n" + b"a: b\r\n" * 40_000),
+    "one header behind a stream": (STREAM, b"GET / HTTP/1.1\r\na: " + b"b" * 250_000),
+    "chunk extensions": (CHUNKED, b"1;" + b"a" * 250_000 + b"\r\nx\r\n"),
+    "trailers": (CHUNKED, b"0\r\n" + b"a: b\r\n" * 40_000),
+}
+MOST_BYTES = 2_000_000  # allocated while 16 reads come in, whatever they hold
+
+
+async def attack(name: str, protocol: Any = None) -> int:
+    """Return how many bytes are allocated after 16 reads that ignore that reading is paused."""
+    first, piece = ATTACKS[name]
+    connection, transport = await connect(protocol=protocol)
+    connection.pause_writing()  # the client reads nothing
+    connection.data_received(first)
+    await settle()
+    tracemalloc.start()
+    try:
+        for _ in range(16):
+            if transport.closed or tracemalloc.get_traced_memory()[0] > MOST_BYTES:
+                break
+            connection.data_received(piece)
+            await settle()
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+        connection.connection_lost(None)
+        await settle()
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_what_a_client_sends_ahead_costs_little(name: str) -> None:
+    assert asyncio.run(attack(name)) < MOST_BYTES
+
+
+@pytest.mark.parametrize("name", [name for name in ATTACKS if "chunk" not in name])
+def test_the_attacks_hurt_the_protocol_of_uvicorn(name: str) -> None:
+    assert asyncio.run(attack(name, HttpToolsProtocol)) > MOST_BYTES
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 70_000 + b"\r\n\r\n",
+        b"GET /healthz?" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        START + b"Transfer-Encoding: chunked\r\n\r\n2;" + b"a" * 100_000 + b"\r\n{}\r\n0\r\n\r\n",
+        b"\r\n" * 50_000 + HEALTH,
+    ],
+    ids=["header", "query", "chunk extension", "empty lines"],
+)
+def test_bytes_around_a_body_are_counted_within_one_read(request_: bytes) -> None:
+    async def main() -> None:
+        connection, transport = await connect()
+        connection.data_received(request_)
+        await settle()
+        head, _, body = transport.written.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400") and b"x-frame-options: DENY" in head and transport.closed
+        assert json.loads(body)["type"] == "urn:equipoise:problem:malformed-request"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("sent", [b"\x16\x03\x01\x02", b"hello\r\n", b"GET / HTTP/1.1\nHost: x\n\n", b"BREW\r\n\r\n"])
+def test_what_is_not_http_is_refused_at_once(sent: bytes) -> None:
+    async def main() -> None:
+        connection, transport = await connect()
+        connection.data_received(sent)
+        await settle()
+        assert transport.written.startswith(b"HTTP/1.1 400") and transport.closed
+
+    asyncio.run(main())
+
+
+def test_an_answer_under_way_is_not_broken_by_what_comes_behind() -> None:
+    async def main() -> None:
+        connection, transport = await connect()
+        connection.data_received(STREAM)
+        await settle()
+        before = transport.written
+        connection.data_received(b"BREW\r\n\r\n" + b"x" * MAX_HEADER_BYTES)
+        await settle()
+        assert transport.written == before and not transport.closed and not transport.reads
+        connection.data_received(HEALTH)
+        assert not transport.reads
+        connection.config.app.service.stop()  # ends the stream, and with it the connection
+        await settle()
+        assert transport.closed and transport.written.count(b"HTTP/1.1") == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_requests_in_any_pieces_have_the_same_answers(seed: int) -> None:
+    """Bodies of known length and in chunks, ends of lines between two reads, requests ahead of their answers."""
+    body = b'{"id": "%d",\n\n\r\n\r\n "context": null}'
+    draw, requests = random.Random(seed), []
+    for k in range(12):
+        text = body % k
+        known = b"Content-Length: %d\r\n\r\n%b" % (len(text), text)
+        chunked = b"Transfer-Encoding: chunked\r\n\r\n5\r\n%b\r\n%x\r\n%b\r\n0\r\n\r\n" % (
+            *(text[:5], len(text) - 5),
+            text[5:],
+        )
+        requests.append(START + b"X-Request-Id: %d\r\n" % k + (known if draw.random() < 0.6 else chunked))
+    sent = b"".join(requests)
+
+    async def main() -> None:
+        connection, transport = await connect()
+        rest = sent
+        while rest:
+            size = draw.choice((1, 2, 3, 7, 50, 300))
+            connection.data_received(rest[:size])
+            rest = rest[size:]
+            if draw.random() < 0.3 or not transport.reads:
+                await settle()
+        await settle()
+        ids = [part.partition(b"\r\n")[0] for part in transport.written.split(b"x-request-id: ")[1:]]
+        assert ids == [b"%d" % k for k in range(12)] and transport.written.count(b"HTTP/1.1 200") == 12
+
+    asyncio.run(main())
+
+
+ENDINGS = {
+    "idle": [HEALTH],
+    "half headers": [START],
+    "half body": [START + b"Content-Length: 100\r\n\r\n{"],
+    "requests ahead": [HEALTH * 100],
+    "ahead of chunks": [CHUNKED + b"0\r\n\r\n" + HEALTH],
+    "stream": [STREAM, HEALTH],
+    "refused": [b"BREW\r\n\r\n"],
+    "too much": [HEALTH, HEALTH * 7_000],
+}
+
+
+async def ended(name: str, protocol: Any = None) -> bool:
+    """Whether a connection is gone from memory after it has ended, without a search for cycles."""
+    connection, transport = await connect(protocol=protocol)
+    if name != "idle":
+        connection.pause_writing()
+    for piece in ENDINGS[name]:
+        connection.data_received(piece)
+        await asyncio.sleep(0)
+    await settle()
+    transport.closed = True
+    connection.connection_lost(None)
+    await settle()
+    reference = weakref.ref(connection)
+    del connection
+    return reference() is None
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_a_connection_that_ends_leaves_no_cycles(name: str) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        assert asyncio.run(ended(name))
+        if name == "requests ahead":
+            assert not asyncio.run(ended(name, HttpToolsProtocol))
+    finally:
+        gc.enable()
 
 
 def test_an_answer_is_one_write_and_says_the_same_as_in_two() -> None:

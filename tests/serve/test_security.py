@@ -1,9 +1,11 @@
 """Who is served: tokens and scopes, loopback, Host and Origin, headers, and what logs say."""
 
+import gzip
 import json
 import logging
 import stat
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,9 @@ pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
 from equipoise.errors import InvalidArgument, UnknownName, UnreadableFile
 from equipoise.serve.logs import JsonFormatter
 from equipoise.serve.routes import OPERATIONS, Operation
-from equipoise.serve.server import check_address, hosts_for
-from equipoise.serve.service import LOOPBACK_HOSTS, Settings
-from equipoise.serve.tokens import Tokens, add_token, digest_of, read_tokens, remove_token
+from equipoise.serve.server import check_names, connection_limit, file_limit, hosts_for, reload_files
+from equipoise.serve.service import LOOPBACK_HOSTS, Service, Settings, open_in_memory
+from equipoise.serve.tokens import Tokens, add_token, digest_of, read_tokens, remove_token, tokens_to_serve
 from tests.serve.served import ARMS, COLORS, client
 
 SCOPES = ("decide", "reward", "read", "admin")
@@ -196,7 +198,7 @@ def test_wrong_tokens_are_refused(tmp_path: Path) -> None:
         add_token(file, "one", [])
     assert not file.exists() and len(read_tokens(file)) == 0
     add_token(file, "one", ["read"])
-    with pytest.raises(InvalidArgument, match="and not taken"):
+    with pytest.raises(InvalidArgument, match="name is 'one', but a token has this name"):
         add_token(file, "one", ["read"])
     with pytest.raises(UnknownName, match="token 'tow' is unknown"):
         remove_token(file, "tow")
@@ -213,13 +215,90 @@ def test_without_tokens_only_this_machine_is_served(tmp_path: Path) -> None:
         assert service.get("/healthz").status_code == 200
         for header in ("X-Forwarded-For", "Forwarded", "Via", "X-Real-IP", "X-Forwarded-Proto", "X-Forwarded-Host"):
             assert service.get("/healthz", headers={header: "for=10.0.0.5"}).status_code == 403
-    for host in ("0.0.0.0", "10.0.0.5", "::", "example.com"):
-        with pytest.raises(InvalidArgument, match="without tokens only this machine is served"):
-            check_address(host, Tokens())
+
+
+def test_without_tokens_only_names_of_this_machine_are_served(tmp_path: Path) -> None:
+    """Behind a proxy that adds no header of its own, every client would look like this machine."""
+    for host in ("0.0.0.0", "10.0.0.5", "::", "example.com", "*"):
+        with pytest.raises(InvalidArgument, match=r"--host is .*, but without tokens only names of this machine"):
+            check_names(host, (), Tokens())
+        with pytest.raises(InvalidArgument, match=r"--allow-host is .*, but without tokens only names of this machine"):
+            check_names("127.0.0.1", ["localhost", host], Tokens())
     for host in ("127.0.0.1", "::1", "localhost"):
-        check_address(host, Tokens())
-    add_token(tmp_path / "tokens.json", "one", ["read"])
-    check_address("0.0.0.0", read_tokens(tmp_path / "tokens.json"))
+        check_names(host, ["LOCALHOST", "127.0.0.2"], Tokens())
+    secret = add_token(tmp_path / "tokens.json", "one", ["read"])
+    check_names("0.0.0.0", ["example.com"], read_tokens(tmp_path / "tokens.json"))
+    for hosts in (("*",), ("decisions.example.com", *LOOPBACK_HOSTS)):
+        with client(settings=Settings(hosts=hosts)) as service:
+            for method, path in (("GET", "/v1/portfolios"), ("GET", "/metrics"), ("GET", "/"), ("POST", "/nothing")):
+                answer = service.request(method, path, headers={"Host": "decisions.example.com"})
+                assert answer.status_code == 421, (hosts, path)
+            assert service.get("/v1/portfolios").status_code == 200
+        with client(settings=Settings(hosts=hosts), tokens=read_tokens(tmp_path / "tokens.json")) as service:
+            headers = {"Host": "decisions.example.com", **bearer(secret)}
+            assert service.get("/v1/portfolios", headers=headers).status_code == 200
+
+
+def test_a_folder_that_had_tokens_is_not_served_without(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    assert len(tokens_to_serve(file, required=False)) == 0
+    with pytest.raises(InvalidArgument, match=r"tokens are required, but '.*tokens.json' has none"):
+        tokens_to_serve(file, required=True)
+    add_token(file, "one", ["read"])
+    assert len(tokens_to_serve(file, required=True)) == 1
+    content = file.read_text()
+    for lose in (lambda: remove_token(file, "one"), file.unlink, lambda: file.write_text("")):
+        file.write_text(content)
+        lose()
+        with pytest.raises(
+            (InvalidArgument, UnreadableFile), match=r"has no tokens, but the folder has|is not a file of"
+        ):
+            tokens_to_serve(file, required=False)
+    file.unlink()
+    marker = tmp_path / "tokens.required"
+    assert stat.S_IMODE(marker.stat().st_mode) == 0o600
+    marker.unlink()  # what the message tells the operator to do
+    assert len(tokens_to_serve(file, required=False)) == 0
+
+
+def test_tokens_of_an_older_release_are_required_from_then_on(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    add_token(file, "one", ["read"])
+    (tmp_path / "tokens.required").unlink()
+    tokens_to_serve(file, required=False)
+    file.unlink()
+    with pytest.raises(InvalidArgument, match="the folder has had some"):
+        tokens_to_serve(file, required=False)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("content", [None, "", '{"version": 1, "tokens": []}'])
+async def test_a_reload_never_takes_the_tokens_away(
+    content: str | None, tmp_path: Path, anyio_backend: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "tokens.json"
+    (tmp_path / "arms.toml").write_text(ARMS)
+    secret = add_token(file, "one", ["read"])
+    service = Service(read_tokens(file), Settings(), open_in_memory)
+    if content is None:
+        file.unlink()
+    else:
+        file.write_text(content)
+    await reload_files(service, tmp_path / "arms.toml", file)
+    assert service.tokens.find(secret) is not None and "could not be read again" in caplog.text
+
+
+def test_tokens_that_are_added_and_removed_at_once_are_all_kept(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    for k in range(6):
+        add_token(file, f"old{k}", ["read"])
+    with ThreadPoolExecutor(12) as pool:  # each call opens the lock for itself, as another process does
+        adding = [pool.submit(add_token, file, f"new{k}", ["read"]) for k in range(6)]
+        removing = [pool.submit(remove_token, file, f"old{k}") for k in range(6)]
+        for each in (*adding, *removing):
+            each.result()
+    assert sorted(token.name for token in read_tokens(file)) == [f"new{k}" for k in range(6)]
 
 
 @pytest.mark.parametrize(
@@ -227,7 +306,43 @@ def test_without_tokens_only_this_machine_is_served(tmp_path: Path) -> None:
 )
 def test_unknown_hosts(host: str) -> None:
     with client() as service:
-        assert service.get("/healthz", headers={"Host": host}).status_code == 421
+        assert service.get("/metrics", headers={"Host": host}).status_code == 421
+
+
+def test_probes_answer_to_addresses_and_tell_nothing() -> None:
+    with client() as service:
+        for host in ("10.244.1.7:8000", "[fd00::7]:8000", "balancer.example"):
+            for path in ("/healthz", "/readyz"):
+                answer = service.get(path, headers={"Host": host})
+                assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+            for path in ("/metrics", "/", "/openapi.json", "/healthz/", "/v1/portfolios", "/readyz/../metrics"):
+                assert service.get(path, headers={"Host": host}).status_code == 421, path
+
+
+def test_compressed_bodies_are_refused_as_such() -> None:
+    with client() as service:
+        body, path = gzip.compress(b"{}"), "/v1/portfolios/arms/decide"
+        headers = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
+        answer = service.post(path, content=body, headers=headers)
+        assert answer.status_code == 415 and answer.headers["accept-encoding"] == "identity"
+        assert answer.json()["detail"] == "the body must not be compressed: Content-Encoding must be identity"
+        headers["Content-Encoding"] = "identity"
+        assert service.post(path, content=b"{}", headers=headers).status_code == 200
+
+
+def test_files_limit_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert connection_limit(65_536, 1) == connection_limit(65_536, 1_000) == 1_000
+    assert connection_limit(1_024, 1) == 698 and connection_limit(1_024, 100) == 104
+    resource = pytest.importorskip("resource")
+    limits = {}
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, pair: limits.update({kind: pair}))
+    for soft, hard, files in ((1_024, 4_096, 4_096), (1_024, -1, 10_240), (-1, -1, 10_240), (4_096, 4_096, 4_096)):
+        monkeypatch.setattr(resource, "getrlimit", lambda kind, pair=(soft, hard): pair)
+        limits.clear()
+        assert file_limit(1) == files
+        assert limits == ({resource.RLIMIT_NOFILE: (files, hard)} if soft != hard else {})
+    with pytest.raises(InvalidArgument, match="the limit of open files is 4096, but 700 portfolios need 4536"):
+        file_limit(700)
 
 
 def test_known_hosts() -> None:

@@ -3,8 +3,8 @@
 A process decides and rewards under load, 32 tasks at once, and writes a line for every answer it got. It is killed
 (SIGKILL) at a random moment, again and again. After each kill the journal must hold every acknowledged decision with
 its action and every acknowledged reward, each exactly once, and recovery from the newest and from the second-newest
-snapshot must give the same state; at ten of the kills, so must a rebuild from the first event. The next process goes on
-where the last one was, and repeats what was not acknowledged, as a client does. It goes on until there were as many
+snapshot must give the same state; at thirty of the kills, so must a rebuild from the first event. The next process goes
+on where the last one was, and repeats what was not acknowledged, as a client does. It goes on until there were as many
 kills and as many events as asked for; with --folder, a study that was interrupted goes on where it was.
 
 With --early the process answers before the commit: the control, which must be caught. Its disk is made a slow one, as
@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Thread
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
@@ -42,10 +42,12 @@ from equipoise.types import Array
 
 TASKS = 32
 SNAPSHOT_EVERY = 2_000
-REBUILDS = 10
-SLOW_SECONDS = 0.005  # of a flush, as disks have
+REBUILDS = 30
+SLOW_SECONDS = 0.05  # of a flush, as busy disks have; a shorter one is missed by many kills on a busy machine
 PROCESSES = multiprocessing.get_context("forkserver")  # to start Python and import NumPy would take longer than a life
 PROCESSES.set_forkserver_preload(["equipoise.journal", "equipoise.learners", "equipoise.selectors"])
+CLOSING = ("rewarded", "withdrawn", "expired")
+ANSWERED = {b"r": "rewarded", b"w": "withdrawn"}
 T = TypeVar("T")
 P = ParamSpec("P")
 
@@ -129,24 +131,24 @@ class Found(NamedTuple):
         return f"{counts}, {self.rebuilds} rebuilds, longest start {self.start_seconds:.1f} s"
 
 
-class Study:
-    """Kills a process again and again, and compares what it acknowledged with its journal."""
+class Life(NamedTuple):
+    """What a process acknowledged before it was killed, as lines, and how long it took to start."""
 
-    def __init__(self, path: Path, *, early: bool, seed: int, life_seconds: float) -> None:
-        self._path, self._early, self._life_seconds = path, early, life_seconds
-        self._random = random.Random(seed)
-        self._firsts = [0] * TASKS  # the first round of each task that was not acknowledged as a whole
-        self._actions: dict[str, int] = {}  # in the journal
-        self._rewarded: set[str] = set()
-        self._seq = 0
-        self.acknowledged, self.start_seconds = 0, 0.0
-        self.faults: list[str] = []
+    lines: list[bytes]
+    start_seconds: float
 
-    def life(self) -> None:
-        """Start a process, kill it, and check what it said."""
+
+class InProcess:
+    """Lives of a process with a portfolio and its clients, which writes a line for every answer."""
+
+    def __init__(self, path: Path, *, early: bool) -> None:
+        self.path, self._early = path, early
+
+    def live(self, firsts: list[int], seconds: float) -> Life:
+        """Start the process and kill it after this time."""
         lines: list[bytes] = []
         given, sink = PROCESSES.Pipe(duplex=False)
-        process = PROCESSES.Process(target=be_served, args=(sink, str(self._path), self._firsts, self._early))
+        process = PROCESSES.Process(target=be_served, args=(sink, str(self.path), firsts, self._early))
         since = time.perf_counter()
         process.start()
         sink.close()
@@ -154,15 +156,43 @@ class Study:
             given.close()
             if answers.readline() != b"ready\n":
                 raise RuntimeError("the process did not start")
-            self.start_seconds = max(self.start_seconds, time.perf_counter() - since)
+            start_seconds = time.perf_counter() - since
             reader = Thread(target=lambda: lines.extend(answers))
             reader.start()
-            time.sleep(self._random.uniform(0.05, self._life_seconds))
+            time.sleep(seconds)
             process.kill()
             process.join()
             reader.join()
         if lines and not lines[-1].endswith(b"\n"):
             lines.pop()
+        return Life(lines, start_seconds)
+
+
+class Lives(Protocol):
+    """Where lives come from: processes that are killed, and the journal that all of them continue."""
+
+    path: Path
+
+    def live(self, firsts: list[int], seconds: float) -> Life: ...
+
+
+class Study:
+    """Kills a process again and again, and compares what it acknowledged with its journal."""
+
+    def __init__(self, lives: Lives, *, seed: int, life_seconds: float) -> None:
+        self._lives, self._path, self._life_seconds = lives, lives.path, life_seconds
+        self._random = random.Random(seed)
+        self._firsts = [0] * TASKS  # the first round of each task that was not acknowledged as a whole
+        self._actions: dict[str, int] = {}  # in the journal
+        self._closed: dict[str, str] = {}  # how each decision was closed, by the journal
+        self._seq = 0
+        self.acknowledged, self.start_seconds = 0, 0.0
+        self.faults: list[str] = []
+
+    def life(self) -> None:
+        """Start a process, kill it, and check what it said."""
+        lines, seconds = self._lives.live(self._firsts, self._random.uniform(0.05, self._life_seconds))
+        self.start_seconds = max(self.start_seconds, seconds)
         self.check_events()
         self._check_lines(lines)
         self.acknowledged += len(lines)
@@ -170,24 +200,25 @@ class Study:
     def resume(self) -> None:
         """Go on with a journal of an earlier study."""
         self.check_events()
-        for id_ in self._rewarded:
+        for id_ in self._closed:
             task, number = map(int, id_.split("-"))
             self._firsts[task] = max(self._firsts[task], number + 1)
 
     def check_events(self) -> None:
-        """Each decision and reward is in the journal once."""
+        """Each decision is in the journal once, and closed at most once."""
         for event in SQLiteJournal(self._path, create=False).read(self._seq + 1):
             self._seq = event.seq
-            id_ = event.data.get("id", "")
-            if event.kind == "decided":
+            id_, kind = event.data.get("id", ""), event.kind
+            if kind == "decided":
                 if id_ in self._actions:
                     self.faults.append(f"{id_} was decided twice")
                 self._actions[id_] = event.data["action"]
-            elif event.kind == "rewarded":
-                task, number = map(int, id_.split("-"))
-                if id_ in self._rewarded or event.data["reward"] != reward_of(task, number):
-                    self.faults.append(f"{id_} was rewarded twice, or otherwise")
-                self._rewarded.add(id_)
+            elif kind in CLOSING:
+                if id_ in self._closed:
+                    self.faults.append(f"{id_} was {self._closed[id_]}, and then {kind}")
+                if kind == "rewarded" and event.data["reward"] != reward_of(*map(int, id_.split("-"))):
+                    self.faults.append(f"{id_} has another reward than it was given")
+                self._closed[id_] = kind
 
     def _check_lines(self, lines: list[bytes]) -> None:
         """Every answer is in the journal as it was given."""
@@ -195,12 +226,13 @@ class Study:
             kind, *numbers = line.split()
             task, number, *action = map(int, numbers)
             id_ = f"{task}-{number}"
-            if kind == b"d" and self._actions.get(id_) != action[0]:
-                self.faults.append(f"decision {id_} was acknowledged with action {action[0]} and is lost")
-            elif kind == b"r":
-                if id_ not in self._rewarded:
-                    self.faults.append(f"the reward of {id_} was acknowledged and is lost")
-                self._firsts[task] = number + 1
+            if kind == b"d":
+                if self._actions.get(id_) != action[0]:
+                    self.faults.append(f"decision {id_} was acknowledged with action {action[0]} and is lost")
+            elif self._closed.get(id_) != ANSWERED[kind]:
+                self.faults.append(f"{id_} was acknowledged as {ANSWERED[kind]}, but is {self._closed.get(id_)}")
+            else:
+                self._firsts[task] = max(self._firsts[task], number + 1)
 
     def check_recovery(self, *, whole: bool) -> None:
         """All ways to recover give the same state."""
@@ -223,9 +255,17 @@ def run(
     folder: Path, kills: int, events: int = 0, *, early: bool = False, seed: int = 0, life_seconds: float = 1.0
 ) -> Found:
     """Kill at least so many times and until there are so many events, or with `early` until something is lost."""
-    notes = folder / "study.json"
+    lives = InProcess(folder / "shop.db", early=early)
+    return run_lives(lives, kills, events, early=early, seed=seed, life_seconds=life_seconds)
+
+
+def run_lives(
+    lives: Lives, kills: int, events: int, *, early: bool = False, seed: int = 0, life_seconds: float = 1.0
+) -> Found:
+    """Do the same for lives of any kind."""
+    notes = lives.path.with_name("study.json")
     before = Found(**json.loads(notes.read_text())) if notes.exists() else Found()
-    study = Study(folder / "shop.db", early=early, seed=seed + before.kills, life_seconds=life_seconds)
+    study = Study(lives, seed=seed + before.kills, life_seconds=life_seconds)
     if before.kills:
         study.resume()
     found = before._replace(faults=tuple(before.faults))
