@@ -48,7 +48,7 @@ class DecideRequest(Struct, forbid_unknown_fields=True):
 
     context: Named | Entries | None = None
     offers: Annotated[list[Offer], Meta(min_length=1, max_length=MAX_OFFERS)] | None = None
-    available: Annotated[list[Label], Meta(max_length=MAX_NAMES)] | None = None  # the learners that may act
+    available: Annotated[list[Label], Meta(min_length=1, max_length=MAX_NAMES)] | None = None  # learners that may act
     id: Id | None = None
 
 

@@ -69,7 +69,9 @@ def test_a_request_can_name_the_learners_that_may_act(service: TestClient) -> No
     refused = service.post("/v1/portfolios/arms/decide", json={"available": ["nobody"]})
     assert refused.status_code == 422 and "learner 'nobody' is unknown" in refused.json()["detail"]
     assert service.post("/v1/portfolios/arms/decide", json={"available": "UCB"}).status_code in (400, 422)
-    none = service.post("/v1/portfolios/arms/decide", json={"available": []})
+    assert service.post("/v1/portfolios/arms/decide", json={"available": []}).status_code == 422
+    service.patch("/v1/portfolios/arms/learners/greedy", json={"state": "suspended"})
+    none = service.post("/v1/portfolios/arms/decide", json={"available": ["greedy"]})
     assert none.status_code == 503 and none.json()["type"].endswith("no-learner-available")
 
 
