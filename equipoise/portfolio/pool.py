@@ -4,6 +4,7 @@ A learner that fails `MAX_FAILURES` times in a row, while deciding or while lear
 rounds. If it fails again right after a pause, the next pause is twice as long, up to `MAX_PAUSE` rounds; after
 `MIN_SUCCESSES` successes in a row, while neither decisions nor updates fail, pauses start short again. If updates have
 failed, the learner is not updated during the pause either. Failures during a pause count, but do not extend it.
+A learner that refuses a context sits the round out, which is counted and is not a failure.
 
 A learner that joins late has the next index; a removed one keeps its index, so that certificates and open decisions
 stay true. The range of rewards is stated once, at the portfolio: a selector or learner that states none adopts it, and
@@ -88,6 +89,9 @@ class Member:
     successes: int = 0  # since the last failure
     failures: int = 0  # in total
     last_error: str = ""
+    refused: int = 0  # contexts, in decisions and in updates from rounds of others
+    refused_in_a_row: int = 0  # since the last context that it accepted
+    last_refusal: str = ""
     substituted: int = 0  # rounds drawn for it in which a substitute or the fallback acted
     logged_rounds: int = 0  # of logs that it learned before it played
     decide_times: Times = field(default_factory=Times, compare=False)
@@ -139,15 +143,21 @@ class Member:
 
     def succeeded_deciding(self) -> None:
         """Count a decision, unless updates fail: then it says nothing about them."""
-        self.failing_decisions = 0
+        self.failing_decisions = self.refused_in_a_row = 0
         if not self.failing_updates:
             self._count_success()
 
     def succeeded_learning(self) -> None:
         """Count an update, unless decisions fail."""
-        self.failing_updates, self.learning_paused = 0, False
+        self.failing_updates, self.learning_paused, self.refused_in_a_row = 0, False, 0
         if not self.failing_decisions:
             self._count_success()
+
+    def refuses(self, reason: str) -> None:
+        """Count a context that the learner refuses."""
+        self.refused += 1
+        self.refused_in_a_row += 1
+        self.last_refusal = reason
 
     def _count_success(self) -> None:
         self.successes += 1
@@ -166,8 +176,16 @@ class Member:
         for name, value in state.items():
             setattr(self, name, value)
 
+    @property
+    def refusals(self) -> tuple[int, int, str]:
+        """The counts of refused contexts, which are saved apart: earlier releases do not know them."""
+        return self.refused, self.refused_in_a_row, self.last_refusal
 
-NOT_SAVED = frozenset({"learner", "decide_times", "learn_times"})
+    def restore_refusals(self, refusals: tuple[int, int, str]) -> None:
+        self.refused, self.refused_in_a_row, self.last_refusal = refusals
+
+
+NOT_SAVED = frozenset({"learner", "decide_times", "learn_times", "refused", "refused_in_a_row", "last_refusal"})
 
 
 def describe_error(error: BaseException) -> str:
@@ -258,10 +276,18 @@ class Pool:
             self._events.emit("learner_suspended", data, derived=True)
         self._pauses.clear()
 
-    def count_answers(self, asked: Iterable[int], failures: Sequence[tuple[int, str]], round_: int) -> None:
-        """Count the learners that could decide and those that could not."""
+    def count_answers(
+        self,
+        asked: Iterable[int],
+        failures: Sequence[tuple[int, str]],
+        refused: Sequence[tuple[int, str]],
+        round_: int,
+    ) -> None:
+        """Count the learners that could decide, those that could not, and those that refused the context."""
         for i in asked:
             self.members[i].succeeded_deciding()
+        for i, reason in refused:
+            self.members[i].refuses(reason)
         for i, error in failures:
             self.count_failure(i, error, round_, deciding=True)
         self.announce_pauses()

@@ -34,11 +34,11 @@ class InvalidProposal(InvalidArgument):
 
 
 class Failure(NamedTuple):
-    """A learner that could not act: its index, the error, and whether the error may be the caller's."""
+    """A learner that could not act: its index, the error, and whether it refused the context."""
 
     learner: int
     error: Exception
-    caller_error: bool
+    refused: bool
 
 
 class Answers(Protocol):

@@ -5,8 +5,11 @@ was drawn. If that learner raises an error, makes an invalid proposal, or is one
 acts: the learner with the most plays that can act (ties: the lower index), then one that is paused, then the fallback.
 So evidence about a learner is about the learner with its substitutes, and it does not matter that failures and the
 caller's restrictions may depend on the context. A play of a substitute counts the width of the rewards in an observed
-regret bound. If every learner rejects the context as invalid, the caller is at fault: the error is passed on and no
-learner counts as failing. A learner that rejects what another one accepts counts as failing.
+regret bound.
+
+A learner *refuses* a context if it raises `InvalidArgument`: the context has too few columns for it, a norm above its
+bound or an unknown id. It sits the round out, and that is not a failure, so no caller can have a learner paused. If
+every learner refuses, the error is passed on and nothing changes.
 
 An exploration floor of epsilon over K offers comes before the draw: with probability epsilon the action is drawn
 uniformly, for no learner. The propensity of an action (`propensities`) is then epsilon / K + (1 - epsilon) times its
@@ -56,8 +59,8 @@ class Answers:
             try:
                 self.proposals[i] = self._ask(i)
             except Exception as error:
-                callers = isinstance(error, InvalidArgument) and not isinstance(error, InvalidProposal)
-                self.failures[i] = Failure(i, error, callers)
+                refused = isinstance(error, InvalidArgument) and not isinstance(error, InvalidProposal)
+                self.failures[i] = Failure(i, error, refused)
         return self.proposals.get(i)
 
     def acting(self, i: int) -> int | None:
@@ -99,11 +102,17 @@ class Round(NamedTuple):
 
     @property
     def failures(self) -> tuple[tuple[int, str], ...]:
-        """The failures that count against learners: not an invalid context that no learner could use."""
-        if self.play is None:
-            return ()
-        acted = self.play.learner is not None
-        return tuple((i, describe_error(error)) for i, error, callers in self.play.failures if acted or not callers)
+        """The learners that failed, with their errors."""
+        return self._without_answer(refused=False)
+
+    @property
+    def refused(self) -> tuple[tuple[int, str], ...]:
+        """The learners that refused the context, with their reasons."""
+        return self._without_answer(refused=True)
+
+    def _without_answer(self, *, refused: bool) -> tuple[tuple[int, str], ...]:
+        failures = () if self.play is None else self.play.failures
+        return tuple((each.learner, describe_error(each.error)) for each in failures if each.refused is refused)
 
     def data(self, decision: Decision, digest: str, odds: Sequence[float] | None) -> Config:
         """Return the data of the event, so that a fold can repeat the round without asking any learner."""
@@ -129,6 +138,7 @@ class Round(NamedTuple):
             "learners_to_update": ticket.learners_to_update,
             "failures": self.failures,
             "fallback": self.fell_back,
+            **({"refused": refused} if (refused := self.refused) else {}),
         }
 
 
@@ -376,7 +386,7 @@ class Rounds:
         return checked
 
     def _reason(self, failures: Sequence[Failure], allowed: Collection[int] | None) -> Exception:
-        if failures and all(failure.caller_error for failure in failures):
+        if failures and all(failure.refused for failure in failures):
             return failures[0].error
         reasons = [f"{self._members[i].name}: {describe_error(error)}" for i, error, _ in failures]
         if not reasons and self._pool.any_unavailable and not self._can.takes_available:
@@ -428,7 +438,10 @@ class Rounds:
         if plan is not None:
             ticket.plan = plan
         if self._can.updates is not None:
-            ticket.learners_to_update = tuple(self._can.updates.learners_updated_by(choice))
+            refused = {failure.learner for failure in play.failures if failure.refused}
+            ticket.learners_to_update = tuple(
+                [i for i in self._can.updates.learners_updated_by(choice) if i not in refused]
+            )
         elif self._weighted:
             ticket.others = {j: other.action for j, other in play.proposals.items() if j != play.learner}
             if choice is not None:

@@ -30,7 +30,7 @@ from equipoise.portfolio.tickets import (
     combine,
     optional_tuple,
 )
-from equipoise.portfolio.updates import NOT_TRIED, FailedUpdate, Failures, LearnerUpdates
+from equipoise.portfolio.updates import FailedUpdate, Failures, LearnerUpdates, was_tried
 from equipoise.selector import Choice, LeavesOut, Reconfigures, Selector, check_credit, require
 from equipoise.settings.checks import in_range, measured
 from equipoise.storage.parts import describe_part, rebuild_learners, rebuild_selector
@@ -179,7 +179,7 @@ class PortfolioState:
                 self.pool.members[i].succeeded_deciding()
         elif play is not None:
             self.counts.fallbacks += decided.fell_back
-            self.pool.count_answers(decided.proposals, decided.failures, ticket.round)
+            self.pool.count_answers(decided.proposals, decided.failures, decided.refused, ticket.round)
         if ticket.round % REPORTED_EVERY == 0:
             self.events.announce_blocked(self.reporter.blocked)
         if self.tickets.held.holds:
@@ -427,7 +427,7 @@ class PortfolioState:
         """Announce failures of learners and eliminations, and retire eliminated learners."""
         names = self.pool.names
         for update in failed:
-            if update.error != NOT_TRIED and self.pool.members[update.learner].reports(self.tickets.round):
+            if was_tried(update) and self.pool.members[update.learner].reports(self.tickets.round):
                 self.events.emit("update_failed", {"name": names[update.learner], **update._asdict()})
         self.pool.announce_pauses()
         for elimination in eliminations:
@@ -466,7 +466,7 @@ class PortfolioState:
             self.tickets.ids.record(decision.id)
         self.counts.fallbacks += bool(data["fallback"])
         self.open(ticket, monitored=not left_out)
-        self.pool.count_answers(proposals, data["failures"], ticket.round)
+        self.pool.count_answers(proposals, data["failures"], data.get("refused", ()), ticket.round)
         if self.tickets.held.holds:
             self._credit_due()
 
@@ -522,6 +522,7 @@ class PortfolioState:
         return {
             "learners": learners,
             "members": [member.state() for member in self.pool.members],
+            "refusals": [member.refusals for member in self.pool.members],
             "selector": describe_part(self.selection.selector),
             "settings": self.settings.to_plain(),
             "declared": self.declared.to_plain(),
@@ -548,6 +549,8 @@ class PortfolioState:
             if part is not None:
                 member.adapted.restore(part["state"])
             member.restore(row)
+        for member, refusals in zip(state.pool.members, saved.get("refusals", ()), strict=False):
+            member.restore_refusals(refusals)
         state.recommendation, state.counts = saved["recommendation"], Counts(**saved["counts"])
         state.selection.noted_version = saved.get("rule_version")
         state.declared = PortfolioSettings(**old_forms.settings(saved["declared"]))

@@ -228,6 +228,8 @@ class LearnerStatement:
     logged_rounds: int  # that it learned before it played
     paused_until: int  # the first round in which it may play again after failures
     last_error: str
+    refused_in_a_row: int = 0  # contexts since the last one that it accepted
+    last_refusal: str = ""
 
 
 @dataclass(frozen=True)
@@ -354,7 +356,8 @@ class Reporter:
     def _learner(self, row: Standing) -> LearnerStatement:
         member = self._state.pool.members[row.learner]
         state, rounds = self.state_of(row.learner), (member.substituted, member.logged_rounds)
-        return LearnerStatement(member.name, state, row, *rounds, member.paused_until, member.last_error)
+        _, *refusals = member.refusals
+        return LearnerStatement(member.name, state, row, *rounds, member.paused_until, member.last_error, *refusals)
 
     def state_of(self, i: int) -> str:
         """Return the state of a learner, one of `LEARNER_STATES`."""
@@ -451,6 +454,9 @@ class Reporter:
             "failures": member.failures,
             "substituted": member.substituted,
             "last_error": member.last_error,
+            "refused": member.refused,
+            "refused_in_a_row": member.refused_in_a_row,
+            "last_refusal": member.last_refusal,
             "paused_until_round": member.paused_until if member.paused_until > self._state.tickets.round else None,
             "decide": member.decide_times.to_json(),
             "learn": member.learn_times.to_json(),

@@ -31,6 +31,7 @@ STATE_WORDS = {
     EXCLUDED: "never played",
     REMOVED: "removed",
 }
+MIN_REFUSED = 20  # contexts in a row, which `explain` mentions
 
 
 def happened(mark: Mark) -> str:
@@ -94,6 +95,10 @@ def _with_substitutes(learner: LearnerStatement) -> str:
     return f"A substitute acted for it in {rounds}."
 
 
+def _refusing(learner: LearnerStatement) -> str:
+    return f"It refused the last {learner.refused_in_a_row:,} contexts ({learner.last_refusal})."
+
+
 def _beginning(logged_rounds: int) -> str:
     return f"It began with {logged_rounds:,} logged rounds, which no statement counts."
 
@@ -104,6 +109,7 @@ def explain(explanation: Explanation, *, with_rule: bool = True) -> str:
     sentences = [_plays(learner, statements)]
     sentences += [_with_substitutes(learner)] if learner.substituted else []
     sentences += [_beginning(learner.logged_rounds)] if learner.logged_rounds else []
+    sentences += [_refusing(learner)] if learner.refused_in_a_row >= MIN_REFUSED else []
     if learner.state == ACTIVE:
         sentences += [rule(statements)] if with_rule else []
         sentences += _reasons(explanation)

@@ -9,7 +9,8 @@ decided, which learners learn from it.
 
 A learner that raises an error loses that update and nothing else: the update goes to a list of failed updates, of
 bounded length, from which it can be tried again. While a learner is paused because updates have failed, its updates go
-to that list without a try.
+to that list without a try. A learner that raises `InvalidArgument` in a round of another one refuses its context: it
+sits the round out, and an event says so among the failed updates. Whether it refuses must not depend on the reward.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from equipoise.types import Config
 
 MAX_FAILED_UPDATES = 1_000
 NOT_TRIED = "not tried: the learner was paused"  # the error of an update during a pause
+REFUSED = "refused: "  # begins the error of an update that the learner refused
 Failures = Mapping[tuple[int, int], str]  # the errors of updates that failed according to a log, by learner and round
 
 
@@ -38,6 +40,11 @@ class FailedUpdate(NamedTuple):
     learner: int
     round: int
     error: str
+
+
+def was_tried(update: FailedUpdate) -> bool:
+    """Whether a learner failed to make an update, which it neither refused nor was spared."""
+    return update.error != NOT_TRIED and not update.error.startswith(REFUSED)
 
 
 class LearnerUpdates:
@@ -179,7 +186,8 @@ class LearnerUpdates:
             if failures is not None:
                 raise  # the log says that the learner learned this
             member.learn_times.add(perf_counter() - since)
-            self._fail(i, ticket, describe_error(error), failed)
+            refused = isinstance(error, InvalidArgument) and i != ticket.learner
+            self._fail(i, ticket, f"{REFUSED if refused else ''}{describe_error(error)}", failed)
             return
         member.learn_times.add(perf_counter() - since)
         member.succeeded_learning()
@@ -188,12 +196,15 @@ class LearnerUpdates:
     def _fail(self, i: int, ticket: Ticket, error: str, failed: list[FailedUpdate]) -> None:
         update = FailedUpdate(i, ticket.round, error)
         failed.append(update)
+        if error.startswith(REFUSED):
+            self._members[i].refuses(error.removeprefix(REFUSED))
+            return
         self.unordered.add(i)  # the failure may depend on the reward
         self._failed.append((update, ticket))
         if len(self._failed) > MAX_FAILED_UPDATES:
             self._failed.popleft()
             self.forgotten += 1
-        if error != NOT_TRIED:
+        if was_tried(update):
             self._pool.count_failure(i, error, self._tickets.round, deciding=False)
 
     def _call(self, i: int, learner: AdaptedLearner, ticket: Ticket) -> None:

@@ -171,14 +171,6 @@ def test_a_context_that_nobody_can_use_is_the_callers_fault_and_changes_nothing(
     assert saved(portfolio) == before
 
 
-def test_a_context_that_only_one_learner_cannot_use_counts_against_it() -> None:
-    portfolio = Portfolio([OFUL(3), OFUL(2)], BalancedElimination([Power(1.0)] * 2))
-    portfolio.learn(portfolio.decide(np.full((2, 3), 0.5)), 0.5)
-    for _ in range(6):
-        assert portfolio.decide(np.full((2, 2), 0.5)).learner == 1
-    assert portfolio.health()["learners"][0]["state"] == "paused"
-
-
 def test_the_fallback_plays_if_nobody_can() -> None:
     portfolio = Portfolio([Broken(0), Broken(1)], UCB1(2), fallback=lambda context: context + 1)
     for t in range(5):

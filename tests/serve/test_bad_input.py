@@ -207,7 +207,7 @@ def test_of_a_repeated_key_the_last_counts(service: TestClient) -> None:
 def test_a_compressed_body_is_not_unpacked(service: TestClient) -> None:
     headers = {**JSON, "Content-Encoding": "gzip"}
     answer = service.post("/v1/portfolios/arms/decide", content=gzip.compress(b"{}"), headers=headers)
-    check_problem(answer, 400, "malformed-json")
+    check_problem(answer, 415, "unsupported-media-type")
 
 
 def test_open_decisions_are_bounded(tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], int]] = [
     ("POST", "/v1/portfolios/arms/decide", {"content": "{}"}, 415),
     ("POST", "/ofrep/v1/evaluate/flags", {"json": {}}, 404),
     ("GET", "/ofrep/v1/evaluate/flags/arms", {}, 405),
-    ("GET", "/healthz", {"headers": {"Host": "evil.example"}}, 421),
+    ("GET", "/metrics", {"headers": {"Host": "evil.example"}}, 421),
     ("GET", "/v1/portfolios", {"headers": {"Origin": "https://evil.example"}}, 403),
     ("GET", "/v1/portfolios", {"headers": {"X-Forwarded-For": "10.0.0.5"}}, 403),
 ]
@@ -357,3 +357,39 @@ def test_whatever_comes_is_answered_or_refused(service: TestClient, body: Any) -
     assert answer.status_code in (200, 400, 409, 422), answer.text
     if answer.status_code != 200:
         assert answer.headers["content-type"] == MEDIA_TYPE and rounds(service) == before
+
+
+WRONG_CONTEXTS: list[tuple[str, Any]] = [
+    ("colors", [1.0]),
+    ("colors", [1.0, 2.0, 3.0]),
+    ("colors", [[1.0, 2.0]]),
+    ("colors", {"age": 1e200, "visits": 2.0}),
+    ("colors", {"age": "old", "visits": 1.0}),
+    ("linear", [[1.0, 2.0], [1.0]]),
+    ("linear", [1.0, 2.0]),
+    ("linear", [[0.1]]),
+    ("linear", [[1e101, 0.0]]),
+]
+
+
+@pytest.mark.parametrize(("name", "context"), WRONG_CONTEXTS, ids=repr)
+def test_a_context_that_breaks_the_file_changes_nothing(
+    service: TestClient, folder: Path, name: str, context: Any
+) -> None:
+    """No event and no round, and so no draw: the random numbers of a round follow from its number."""
+    before, logged = service.get(f"/v1/portfolios/{name}").json(), events(folder)
+    answer = service.post(f"/v1/portfolios/{name}/decide", json={"context": context})
+    check_problem(answer, 422, "invalid-argument")
+    after = service.get(f"/v1/portfolios/{name}").json()
+    assert events(folder) == logged
+    assert (after["standing"], after["health"]["rounds"]) == (before["standing"], before["health"]["rounds"])
+    assert [row["refused"] for row in after["health"]["learners"]] == [0] * len(after["health"]["learners"])
+
+
+@pytest.mark.parametrize("attributes", [{"age": 1.0, "visits": "many"}, {"age": 1e200}, {"age": None}], ids=repr)
+def test_a_flag_with_a_wrong_context_changes_nothing(service: TestClient, folder: Path, attributes: Any) -> None:
+    logged = events(folder)
+    body = {"context": {"targetingKey": "user", **attributes}}
+    answer = service.post("/ofrep/v1/evaluate/flags/colors", json=body)
+    assert (answer.status_code, answer.json()["errorCode"]) == (400, "INVALID_CONTEXT")
+    assert events(folder) == logged
