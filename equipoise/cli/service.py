@@ -10,13 +10,21 @@ import typer
 
 from equipoise.cli.app import GROUP_OF, app, command, print_error
 from equipoise.errors import InvalidArgument, require
+from equipoise.settings.sizes import MIB, arrays_of_at_most
 
 if TYPE_CHECKING:
     from equipoise.config import PortfolioConfig
+    from equipoise.serve.service import Settings
+    from equipoise.serve.trial import Trial
 
 ConfigPath = Annotated[Path, typer.Argument(metavar="PATH", help="A file portfolio.toml, or a folder of such files.")]
 DataFolder = Annotated[Path, typer.Option(help="Folder of the journals and tokens.")]
 DATA = Path("equipoise-data")
+MAX_OPEN, MAX_STATE_BYTES = 100_000, 64 * MIB
+MaxOpenBytes = Annotated[
+    int | None, typer.Option(min=1, help="Most bytes that these take. Default: 10 KiB for each of --max-open.")
+]
+MaxStateBytes = Annotated[int, typer.Option(min=1, help="Most bytes of an array of a learner's state.")]
 
 tokens = typer.Typer(help="Add, list and remove tokens of the service.", no_args_is_help=True)
 app.add_typer(tokens, name="token", rich_help_panel=GROUP_OF["token"])
@@ -36,7 +44,9 @@ def serve(
     require_tokens: Annotated[bool, typer.Option("--require-tokens", help="Do not start without tokens.")] = False,
     max_open: Annotated[
         int, typer.Option(min=1, help="Most decisions of a portfolio that wait for rewards; more get 503.")
-    ] = 100_000,
+    ] = MAX_OPEN,
+    max_open_bytes: MaxOpenBytes = None,
+    max_state_bytes: MaxStateBytes = MAX_STATE_BYTES,
     memory: Annotated[bool, typer.Option("--memory", help="Keep nothing: for trials only.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Log every request.")] = False,
 ) -> None:
@@ -48,34 +58,79 @@ def serve(
 
     if not path.exists():
         raise InvalidArgument(f"PATH is {str(path)!r}, but there is no such file or folder")
-    serve(
-        path,
-        open_in_memory if memory else open_in(data),
-        host=host,
-        port=port,
-        token_file=data / FILE,
-        extra_hosts=allow_host or (),
-        max_open=max_open,
-        require_tokens=require_tokens,
-        debug=debug,
-    )
+    with arrays_of_at_most(max_state_bytes):  # also for files that are read again later
+        serve(
+            path,
+            open_in_memory if memory else open_in(data),
+            host=host,
+            port=port,
+            token_file=data / FILE,
+            extra_hosts=allow_host or (),
+            max_open=max_open,
+            max_open_bytes=max_open_bytes,
+            max_state_bytes=max_state_bytes,
+            require_tokens=require_tokens,
+            debug=debug,
+        )
 
 
 @command("check")
-def check(path: ConfigPath) -> None:
+def check(
+    path: ConfigPath,
+    rate: Annotated[
+        float | None, typer.Option(min=0.0, help="Decisions per second: print how many wait for rewards at most.")
+    ] = None,
+    max_open: Annotated[int, typer.Option(min=1, help="As for `equipoise serve`.")] = MAX_OPEN,
+    max_open_bytes: MaxOpenBytes = None,
+    max_state_bytes: MaxStateBytes = MAX_STATE_BYTES,
+) -> None:
     """Build the portfolio of each file, print which learners fit the selector, and serve a dry round to each."""
     require("equipoise check", "starlette", "uvicorn", "msgspec", "prometheus_client")
     from equipoise.config import check_served, config_files, read
+    from equipoise.serve.service import Settings
 
     names: list[str] = []
+    limits, fits = Settings(max_open=max_open, max_open_bytes=max_open_bytes), True
     for file in config_files(path):
-        config = read(file)
-        check_served(config, names)
-        names.append(config.name)
-        _check(config)
+        with arrays_of_at_most(max_state_bytes):
+            config = read(file)
+            check_served(config, names)
+            names.append(config.name)
+            trial = _check(config)
+        if rate is not None:
+            fits &= _check_open(
+                config, rate, trial.open_bytes, Settings(max_open=max_open, max_open_bytes=max_open_bytes)
+            )
+    if not fits:
+        raise typer.Exit(1)
 
 
-def _check(config: PortfolioConfig) -> None:
+def _check_open(config: PortfolioConfig, rate: float, size: int, limits: Settings) -> bool:
+    """Print how many decisions of this size wait for rewards at most; return whether the limits allow it.
+
+    `rate` is the number of decisions in a second.
+    """
+    deadline = config.settings.deadline
+    if not isinstance(deadline, float):
+        typer.echo(f"{config.name} has no deadline in seconds: missing rewards decide how many decisions wait")
+        return True
+    waiting = rate * deadline
+    typer.echo(
+        f"at {rate:g} decisions a second, at most {waiting:,.0f} wait for rewards; contexts of the dry round take "
+        f"{waiting * size / 1e6:,.1f} MB"
+    )
+    fits = True
+    for option, needed, limit in (
+        ("--max-open", waiting, limits.max_open),
+        ("--max-open-bytes", waiting * size, limits.open_bytes),
+    ):
+        if needed > limit:
+            fits = False
+            typer.echo(f"{option} is {limit:,}, but must be at least {needed:,.0f}, or some decisions get 503")
+    return fits
+
+
+def _check(config: PortfolioConfig) -> Trial:
     from equipoise.cli.terminal import print_table
     from equipoise.compatibility import NEEDS, provided_by
     from equipoise.lab.report.kit import text_table
@@ -101,6 +156,7 @@ def _check(config: PortfolioConfig) -> None:
     )
     if not config.has_deadline:
         typer.echo("no deadline: a reward that never comes keeps its decision open; see [reward] deadline")
+    return trial
 
 
 @tokens.command("add")

@@ -149,6 +149,16 @@ class Offers:
             self._rows[features] = mapped
         return mapped
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the features, and of the rows of feature maps that are kept."""
+        kept = sum(mapped.rows.nbytes for mapped in self._rows.values())
+        return kept + self.actions.nbytes + (0 if self.shared is None else self.shared.nbytes)
+
+    def forget_rows(self) -> None:
+        """Forget the rows of feature maps; the next call that needs them computes them again."""
+        self._rows.clear()
+
     def _are_columns(self, rows: Array) -> bool:
         """Whether these are columns of the actions, whose entries were checked and whose norms are no larger."""
         actions = self.actions

@@ -44,6 +44,7 @@ from equipoise.learners._core.episodic import (
 )
 from equipoise.settings import Numbers, configurable, setting
 from equipoise.settings.checks import count, non_negative, positive
+from equipoise.settings.sizes import check_array
 from equipoise.types import Action, Array, Context, Integers
 
 MAX_PASSES = 12  # of the fixed-action program from one starting point; it need not converge
@@ -157,6 +158,7 @@ class Eleanor(KernelLearner[None, Memory]):
         super()._set_up()
         self.n_states, self.n_actions, _ = self.features.shape
         self.process = Process(self.n_states, self.n_actions, self.horizon)
+        check_array("horizon * dim * max(dim, n_states)", self.horizon, self.dim, max(self.dim, self.n_states))
         self._rows = np.ascontiguousarray(self.features[:, :, : self.dim])
         self.memory = Memory(
             np.tile(np.eye(self.dim), (self.horizon, 1, 1)),

@@ -37,6 +37,7 @@ from equipoise.learners._core.episodic import (
 )
 from equipoise.settings import Numbers, configurable, setting
 from equipoise.settings.checks import count, non_negative, positive, probability
+from equipoise.settings.sizes import check_array
 from equipoise.types import Array, Integers
 
 LOG_2 = log(2.0)
@@ -201,6 +202,7 @@ class LSVI_UCB(PlanningLearner[Params, Memory]):  # noqa: N801 - the name in the
             self.low_switching,
         )
         steps, n_states, dim = self.horizon, self.n_states, self.dim
+        check_array("horizon * dim * max(dim, n_states)", steps, dim, max(dim, n_states))
         inverses, sums = np.tile(np.eye(dim), (steps, 1, 1)), (np.zeros((steps, dim)), np.zeros((steps, n_states, dim)))
         self.memory = Memory(inverses, *sums, np.zeros(steps), np.zeros(steps), *new_plan(steps, n_states))
         plan(self.params, self.memory)

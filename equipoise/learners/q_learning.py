@@ -30,6 +30,7 @@ from equipoise.learners._core.episodic import (
 )
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import positive
+from equipoise.settings.sizes import check_array
 from equipoise.types import Array, Integers
 
 
@@ -90,6 +91,7 @@ class QLearning(PlanningLearner[Params, Memory]):
         steps = self.n_states * self.n_actions * self.episodes * self.horizon
         self.params = Params(self.bonus * sqrt(self.horizon**3 * log(steps / self.delta)))
         shape = (self.horizon, self.n_states, self.n_actions)
+        check_array("horizon * n_states * n_actions", *shape)
         steps_left = np.arange(self.horizon, 0.0, -1.0)[:, None, None]
         tables = steps_left * np.ones(shape), np.zeros(shape, np.int64)
         self.memory = Memory(*tables, *new_plan(self.horizon, self.n_states, nan))

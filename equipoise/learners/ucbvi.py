@@ -22,6 +22,7 @@ from equipoise.kernels.marks import kernel, native
 from equipoise.learners._core.episodic import ACTIONS, STATES, PlanningLearner, Process, Table, check_size, new_plan
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import positive
+from equipoise.settings.sizes import check_array
 from equipoise.types import Array, Integers
 
 
@@ -119,6 +120,7 @@ class UCBVI(PlanningLearner[Params, Memory]):
         steps = self.n_states * self.n_actions * self.episodes * self.horizon
         self.params = Params(self.bonus * self.horizon * log(5 * steps / (self.delta / 2)))
         shape = (self.horizon, self.n_states, self.n_actions)
+        check_array("horizon * n_states^2 * n_actions", *shape, self.n_states)
         successors, unplanned = np.zeros((*shape, self.n_states)), new_plan(self.horizon, self.n_states)
         self.memory = Memory(np.zeros(shape), np.zeros(shape), successors, *unplanned)
         plan(self.params, self.memory)

@@ -203,6 +203,11 @@ class Portfolio:
         with self._lock:
             return {id_: ticket.learner for id_, ticket in self._state.tickets.open.items()}
 
+    def pending_contexts(self) -> dict[str, Context]:
+        """Return the context of every decision that has no reward yet, by id."""
+        with self._lock:
+            return {id_: ticket.context for id_, ticket in self._state.tickets.open.items()}
+
     @property
     def unfinished(self) -> frozenset[str]:
         """The ids of the decisions that are open, or that a learner still has to learn from."""

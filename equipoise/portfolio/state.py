@@ -38,6 +38,7 @@ from equipoise.types import Config, Outcome, Plain
 
 Learners = Sequence[MinimalLearner] | None
 
+MAX_KEPT_BYTES = 1 << 12  # of what a context was turned into; larger ones are made again when their reward comes
 REPORTED_EVERY = 1024  # rounds between two checks of what is held up
 
 
@@ -167,7 +168,7 @@ class PortfolioState:
     def record(self, decided: Round, decision: Decision, digest: str) -> None:
         """Record a decided round, announce it, and count the learners that could decide."""
         ticket, offers = decided.ticket, self.rounds.offers
-        if offers is not None:
+        if offers is not None and offers.nbytes <= MAX_KEPT_BYTES:
             ticket.offers = offers
         self.open(ticket)
         if self._events_wanted():

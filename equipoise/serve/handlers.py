@@ -17,11 +17,12 @@ from equipoise.learner import MinimalLearner
 from equipoise.serve import metrics, schemas
 from equipoise.serve.failures import Refused, kind_of, problem_of
 from equipoise.serve.guard import WHOLE, logger
-from equipoise.serve.hosted import Hosted
+from equipoise.serve.hosted import Hosted, Limits
 from equipoise.serve.schemas import plain
 from equipoise.serve.service import ANYONE, Served, Service
 from equipoise.serve.streams import EventStream
 from equipoise.serve.tokens import Token
+from equipoise.settings.sizes import arrays_of_at_most
 from equipoise.types import Context
 
 NDJSON = "application/x-ndjson"
@@ -91,17 +92,17 @@ def answer(value: Any, status: int = 200) -> Response:
 
 
 def _decide(
-    hosted: Hosted, context: Context, id_: str | None, max_open: int, available: list[str] | None
+    hosted: Hosted, context: Context, id_: str | None, limits: Limits, available: list[str] | None, token: str
 ) -> schemas.Decided:
-    decision = hosted.decide(context, id_, max_open, available)
+    decision = hosted.decide(context, id_, limits, available, token)
     return schemas.Decided.of(decision, hosted.portfolio.learner_names)
 
 
 async def decide(call: Call) -> Response:
     body, served = call.body, call.served
     context = served.reader.read(body.context, body.offers)
-    max_open = call.service.settings.max_open
-    return answer(await served.engine.run(_decide, context, body.id, max_open, body.available))
+    limits = call.service.limits(served.name)
+    return answer(await served.engine.run(_decide, context, body.id, limits, body.available, call.token.name))
 
 
 async def reward(call: Call) -> Response:
@@ -209,7 +210,8 @@ async def add_learner(call: Call) -> Response:
     if reserved:
         raise InvalidArgument(f"settings has {min(reserved)!r}, which must stand outside of settings")
     table = {"use": body.use, **body.settings, "name": name, **({} if body.bound is None else {"bound": body.bound})}
-    learner, bound = served.config.learner(table)
+    with arrays_of_at_most(call.service.settings.max_state_bytes):
+        learner, bound = served.config.learner(table)
     return answer(schemas.LearnerStatus(await served.engine.run(_add, name, learner, bound), "active"), 201)
 
 
@@ -245,7 +247,8 @@ async def evaluate(call: Call) -> Response:
         context = served.reader.read_attributes(attributes)
     except EquipoiseError as error:
         raise Refused(400, "INVALID_CONTEXT", str(error)) from error
-    decision = await served.engine.run(Hosted.decide, context, None, call.service.settings.max_open)
+    limits = call.service.limits(served.name)
+    decision = await served.engine.run(Hosted.decide, context, None, limits, None, call.token.name)
     value = plain(decision.action) if decision.action_id is None else decision.action_id
     metadata = {"decision": decision.id, "learner": decision.learner_name or ""}
     return answer(schemas.Evaluation(served.name, value, str(value), "SPLIT", metadata))

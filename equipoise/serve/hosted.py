@@ -8,9 +8,12 @@ withdrawals are remembered here; older ones are looked up in the journal, if any
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
 
 from equipoise.errors import DuplicateDecision, DuplicateReward, UnknownDecision
+from equipoise.features import Offers
 from equipoise.portfolio import Decision, Event, Portfolio, text
 from equipoise.serve.failures import LateReward, TooManyOpen
 from equipoise.storage.codec import digest as context_digest
@@ -20,6 +23,10 @@ MAX_SETTLED = 50_000  # rewards and withdrawals that are remembered, at least; a
 MAX_EXPIRED = 1_000  # decisions that one call closes
 FIRST_DECISIONS, LOST_AFTER = 100, 1_000
 MAX_OPEN = 100_000  # decisions that wait for their rewards
+BYTES_PER_OPEN = 10 << 10  # of a decision that waits, on average, unless a service states another limit
+MAX_SHARE = 0.5  # of both limits, for one of several tokens
+BYTES_OF_DECISION, BYTES_OF_ID = 2_500, 60  # without the context, and of the id of an action without its characters
+MAX_KEPT_ROWS = 1 << 12  # bytes of features and of maps of them; of larger contexts only the features are kept
 Find = Callable[[str], Sequence[Event]]  # the durable events of a decision
 Latest = Callable[[str], Sequence[Event]]  # the newest durable events of a kind
 K = TypeVar("K")
@@ -58,6 +65,33 @@ class Recent(Generic[K, V]):
         return self._new[key] if key in self._new else self._old.get(key)
 
 
+class Limits(NamedTuple):
+    """How many decisions of a portfolio may wait for rewards, and how many bytes; `share` of both is for one token."""
+
+    decisions: int = MAX_OPEN
+    bytes: int = MAX_OPEN * BYTES_PER_OPEN
+    share: float = 1.0
+
+
+class Waiting(NamedTuple):
+    """An open decision: the learner that acted, about how many bytes it takes, and the token that asked for it."""
+
+    learner: int | None
+    size: int
+    token: str
+
+
+def size_of(context: Context) -> int:
+    """Return about how many bytes an open decision in this context takes; right within a factor of two."""
+    size = BYTES_OF_DECISION
+    if isinstance(context, np.ndarray):
+        size += context.nbytes
+    elif isinstance(context, Offers):
+        size += context.actions.nbytes + (0 if context.shared is None else context.shared.nbytes)
+        size += sum(map(len, context.ids or ())) + BYTES_OF_ID * len(context.ids or ())
+    return size
+
+
 class Arrivals:
     """The open decisions of a portfolio, and number and sum of the rewards of each learner, from the events.
 
@@ -68,7 +102,13 @@ class Arrivals:
 
     def __init__(self, portfolio: Portfolio) -> None:
         # Of open decisions: an event of a reward does not name the learner.
-        self._learners: dict[object, int | None] = dict(portfolio.pending_learners().items())
+        self._open: dict[object, Waiting] = {}
+        self.bytes = 0  # of the open decisions
+        self._tokens: dict[str, list[int]] = {}  # decisions and bytes of each token since the start
+        self.token = ""  # that asks for the present decision
+        contexts = portfolio.pending_contexts()
+        for id_, acted in portfolio.pending_learners().items():
+            self._add(id_, Waiting(acted, size_of(contexts[id_]), ""))
         self._totals: dict[int, list[float]] = {}
         self._decisions = 0
         self._first: set[object] = set()  # first decisions that have no reward yet
@@ -78,26 +118,59 @@ class Arrivals:
     def _see(self, event: Event) -> None:
         kind, data = event.kind, event.data
         if kind == "decided":
-            self._learners[data["id"]] = data["learner"]
+            self._add(data["id"], Waiting(data["learner"], size_of(data["context"]), self.token))
             self._decisions += 1
             if self._decisions <= FIRST_DECISIONS:
                 self._first.add(data["id"])
         elif (kind == "rewarded" and data.get("part") is None) or kind == "expired":
-            learner = self._learners.pop(data["id"], None)
+            learner = self._remove(data["id"])
             if learner is not None:
                 _add(self._totals.setdefault(learner, [0.0, 0.0]), 1.0, data["reward"])
             if data["id"] in self._first:
                 self._first.discard(data["id"])
                 _add(self._first_totals, 1.0, data["reward"])
         elif kind == "withdrawn":
-            self._learners.pop(data["id"], None)
+            self._remove(data["id"])
             self._first.discard(data["id"])
 
+    def _add(self, id_: object, waiting: Waiting) -> None:
+        self._open[id_] = waiting
+        self._count(waiting, 1)
+
+    def _remove(self, id_: object) -> int | None:
+        waiting = self._open.pop(id_, None)
+        if waiting is None:
+            return None
+        self._count(waiting, -1)
+        return waiting.learner
+
+    def _count(self, waiting: Waiting, sign: int) -> None:
+        self.bytes += sign * waiting.size
+        if waiting.token:
+            held = self._tokens.setdefault(waiting.token, [0, 0])
+            held[0] += sign
+            held[1] += sign * waiting.size
+            if not held[0]:
+                del self._tokens[waiting.token]
+
     def __len__(self) -> int:
-        return len(self._learners)
+        return len(self._open)
 
     def __contains__(self, id_: object) -> bool:
-        return id_ in self._learners
+        return id_ in self._open
+
+    def excess(self, context: Context, limits: Limits, token: str) -> str:
+        """Return which limit one more decision exceeds; empty if none."""
+        size = size_of(context)
+        if len(self._open) >= limits.decisions:
+            return TOO_MANY.format(limits.decisions)
+        if self.bytes + size > limits.bytes:
+            return TOO_LARGE.format(self.bytes, size, limits.bytes)
+        if token and limits.share < 1.0:
+            decisions, used = self._tokens.get(token, (0, 0))
+            if decisions + 1 > limits.share * limits.decisions or used + size > limits.share * limits.bytes:
+                return TOO_MANY_OF_TOKEN.format(decisions, token, used, limits.share)
+        return ""
 
     def of(self, learner: int) -> tuple[float, float]:
         """Number and sum of the rewards that arrived."""
@@ -141,23 +214,36 @@ class Hosted:
             self._settled[_key(data["id"], data.get("part"))] = data.get("reward")
 
     def decide(
-        self, context: Context, id_: str | None, max_open: int = MAX_OPEN, available: list[str] | None = None
+        self,
+        context: Context,
+        id_: str | None,
+        limits: Limits = Limits(),  # noqa: B008 - a value that never changes
+        available: list[str] | None = None,
+        token: str = "",
     ) -> Decision:
-        """Decide a round, once if it has a caller's id, and unless so many decisions wait for their rewards."""
+        """Decide a round, once if it has a caller's id, and unless too much waits for rewards."""
         if id_ is not None:
             for event in self.find(id_):
                 if event.kind == "decided":
                     return _repeated(event, context)
-        if len(self.arrivals) >= max_open:
-            self._make_room(id_, max_open)
-        return self.portfolio.decide(context, id=id_, available=available, at=self.time)
+        if self.arrivals.excess(context, limits, token):
+            self._make_room(context, id_, limits, token)
+        self.arrivals.token = token
+        try:
+            decision = self.portfolio.decide(context, id=id_, available=available, at=self.time)
+        finally:
+            self.arrivals.token = ""
+        if isinstance(context, Offers) and context.nbytes > MAX_KEPT_ROWS:
+            context.forget_rows()
+        return decision
 
-    def _make_room(self, id_: str | None, max_open: int) -> None:
+    def _make_room(self, context: Context, id_: str | None, limits: Limits, token: str) -> None:
         """Close overdue decisions; raise an error if that is not enough and the request is not a repeated one."""
         self.expire(MAX_EXPIRED)
         is_repeated = id_ is not None and (id_ in self.arrivals or id_ in self._settled)
-        if len(self.arrivals) >= max_open and not is_repeated:
-            raise TooManyOpen(TOO_MANY.format(max_open))
+        excess = self.arrivals.excess(context, limits, token)
+        if excess and not is_repeated:
+            raise TooManyOpen(excess)
 
     def reward(self, id_: str, reward: float, key: str | None) -> None:
         """Learn a reward, once."""
@@ -196,10 +282,19 @@ class Hosted:
 
     def status(self) -> Config:
         statements = self.portfolio.statements()
-        return {**statements.to_json(), "health": self.portfolio.health(), "description": text.describe(statements)}
+        health = {**self.portfolio.health(), "open_bytes": self.arrivals.bytes}
+        return {**statements.to_json(), "health": health, "description": text.describe(statements)}
 
 
 TOO_MANY = "{} decisions wait for their rewards, which is the maximum: reward or withdraw some, or set a deadline"
+TOO_LARGE = (
+    "decisions that wait for their rewards take {} bytes and this one {}, but must take at most {} in all: reward or "
+    "withdraw some, or set a deadline"
+)
+TOO_MANY_OF_TOKEN = (
+    "{} decisions for token {!r} wait for their rewards and take {} bytes, but one of several tokens can use {:.0%} of "
+    "the limits at most: reward or withdraw some, or set a deadline"
+)
 LATE = "decision {} was past its deadline when the reward arrived, so it was not learned"
 
 

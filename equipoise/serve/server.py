@@ -87,6 +87,8 @@ def serve(
     extra_hosts: Sequence[str] = (),
     max_open: int = Settings.max_open,
     require_tokens: bool = False,
+    max_open_bytes: int | None = None,
+    max_state_bytes: int = Settings.max_state_bytes,
     debug: bool = False,
 ) -> None:
     """Serve until a signal ends it; then answer what came in, and close the journals.
@@ -102,7 +104,8 @@ def serve(
     file_limit(len(configs))
     listener = bind(host, port)
     log_as_json(debug=debug)
-    settings = Settings(hosts=hosts_for(host, extra_hosts, LOOPBACK_HOSTS), max_open=max_open)
+    limits = {"max_open": max_open, "max_open_bytes": max_open_bytes, "max_state_bytes": max_state_bytes}
+    settings = Settings(hosts=hosts_for(host, extra_hosts, LOOPBACK_HOSTS), **limits)  # type: ignore[arg-type]
     service = Service(tokens, settings, open_portfolio)
     signal.signal(signal.SIGTERM, lambda *_: None)  # raised again after the server has ended, which is success
     try:

@@ -11,10 +11,11 @@ from equipoise.journal import open as open_journal
 from equipoise.serve.contexts import ContextReader
 from equipoise.serve.dashboard.board import Board
 from equipoise.serve.engine import Engine, JournalEngine, MemoryEngine
-from equipoise.serve.hosted import MAX_OPEN
+from equipoise.serve.hosted import BYTES_PER_OPEN, MAX_OPEN, MAX_SHARE, Limits
 from equipoise.serve.metrics import Metrics
 from equipoise.serve.streams import Readers, Subscribers
 from equipoise.serve.tokens import ALL, SCOPES, Token, Tokens, make_data_folder
+from equipoise.settings.sizes import MIB, arrays_of_at_most
 
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 ANYONE = Token("anyone", "", SCOPES, (ALL,))  # on this machine, where there are no tokens
@@ -29,6 +30,12 @@ class Settings:
     max_batch_bytes: int = 1 << 20
     max_lines: int = 1_000  # of a batch
     max_open: int = MAX_OPEN  # decisions of a portfolio that wait for their rewards; more would fill the memory
+    max_open_bytes: int | None = None  # that they take; by default `BYTES_PER_OPEN` for each
+    max_state_bytes: int = 64 * MIB  # of the largest array of a learner
+
+    @property
+    def open_bytes(self) -> int:
+        return self.max_open * BYTES_PER_OPEN if self.max_open_bytes is None else self.max_open_bytes
 
 
 Opener = Callable[[PortfolioConfig], Engine]
@@ -79,9 +86,15 @@ class Service:
 
     def add(self, config: PortfolioConfig) -> None:
         check_served(config, self.portfolios)
-        engine = self.open(config)
+        with arrays_of_at_most(self.settings.max_state_bytes):
+            engine = self.open(config)
         parts = ContextReader(config), engine, Subscribers(engine), Board(engine.timeline_path)
         self.portfolios[config.name] = Served(config.name, config, *parts)
+
+    def limits(self, portfolio: str) -> Limits:
+        """Return how much may wait for rewards in a portfolio."""
+        share = MAX_SHARE if self.tokens.n_deciding(portfolio) > 1 else 1.0
+        return Limits(self.settings.max_open, self.settings.open_bytes, share)
 
     def stop(self) -> None:
         """Be unready, and end streams; requests are still answered."""

@@ -56,12 +56,19 @@ class Token:
 class Tokens:
     def __init__(self, tokens: Iterable[Token] = ()) -> None:
         self._tokens = tuple(tokens)
+        self._deciding: dict[str, int] = {}  # by portfolio, as they are asked for with every decision
 
     def __len__(self) -> int:
         return len(self._tokens)
 
     def __iter__(self):  # type: ignore[no-untyped-def]
         return iter(self._tokens)
+
+    def n_deciding(self, portfolio: str) -> int:
+        """Return the number of tokens that may decide in a portfolio."""
+        if portfolio not in self._deciding:
+            self._deciding[portfolio] = sum(token.allows("decide", portfolio) for token in self._tokens)
+        return self._deciding[portfolio]
 
     def find(self, secret: str) -> Token | None:
         """The token with this secret; takes the same time whichever it is."""

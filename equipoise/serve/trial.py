@@ -18,10 +18,11 @@ from equipoise.serve.guard import Guard
 
 
 class Trial(NamedTuple):
-    """What was asked, and whether flags can be evaluated."""
+    """What was asked, whether flags can be evaluated, and the bytes that a decision takes until its reward."""
 
     request: dict[str, Any]
     flags: bool
+    open_bytes: int
 
 
 def try_out(config: PortfolioConfig) -> Trial:
@@ -32,11 +33,13 @@ def try_out(config: PortfolioConfig) -> Trial:
 async def _try_out(config: PortfolioConfig) -> Trial:
     app, path, request = create_app([config]), f"/v1/portfolios/{config.name}", decide_request(config)
     low, high = config.reward_range or (0.0, 1.0)
+    open_bytes = 0
     try:
         for name in await _learners(app, path):
             status, answer = await ask(app, "POST", f"{path}/decide", {**request, "available": [name]})
             if status != 200 or answer["learner"] != name:
                 raise InvalidArgument(await _refusal(app, path, name, f"on {json.dumps(request)}", answer))
+            open_bytes = (await _health(app, path))["open_bytes"]
             reward = {"id": answer["id"], "reward": (low + high) / 2.0}
             status, answer = await ask(app, "POST", f"{path}/rewards", reward)
             if status != 200:
@@ -49,18 +52,24 @@ async def _try_out(config: PortfolioConfig) -> Trial:
             status, answer = await ask(app, "POST", f"/ofrep/v1/evaluate/flags/{config.name}", evaluation)
             if status != 200:
                 raise InvalidArgument(f"the flag cannot be evaluated on {evaluation}: {answer['errorDetails']}")
-        return Trial(request, flags)
+        return Trial(request, flags, open_bytes)
     finally:
         app.service.close()
 
 
 async def _learners(app: Guard, path: str) -> dict[str, Any]:
+    return {row["name"]: row for row in (await _health(app, path))["learners"]}
+
+
+async def _health(app: Guard, path: str) -> dict[str, Any]:
     _, status = await ask(app, "GET", path)
-    return {row["name"]: row for row in status["health"]["learners"]}
+    health: dict[str, Any] = status["health"]
+    return health
 
 
 async def _refusal(app: Guard, path: str, name: str, what: str, answer: dict[str, Any]) -> str:
-    reasons = (await _learners(app, path))[name]["last_error"], answer.get("detail"), HINT
+    row = (await _learners(app, path))[name]
+    reasons = row["last_error"], row["last_refusal"], answer.get("detail"), HINT
     return f"a round that learner {name!r} plays {what:.300} fails: {'; '.join(filter(None, reasons))}"
 
 

@@ -18,6 +18,7 @@ from equipoise.learners._core.ball import Ball
 from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
+from equipoise.settings.sizes import check_array
 from equipoise.types import Action, Array, Context, Integers
 
 AnyMemory = TypeVar("AnyMemory")
@@ -92,6 +93,7 @@ class FiniteLearner(KernelLearner[ParamsT, MemoryT]):
 
     def _set_up(self) -> None:
         super()._set_up()
+        check_array(f"arms = {self.arms}", self.arms)
         self._all_actions = np.empty((self.arms, 0))
         self.memory = self.new_memory(self.arms)
         self._arms = Arms(self.new_memory(1), self.window)

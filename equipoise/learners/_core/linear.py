@@ -28,6 +28,7 @@ from equipoise.learners._core.linear_class import LinearClass
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, update, update_offered
 from equipoise.settings import configurable, optional, setting
 from equipoise.settings.checks import count, positive, probability
+from equipoise.settings.sizes import check_array
 from equipoise.types import Action, Array, Context
 
 NORM_TOLERANCE = 1 + 1e-9  # relative tolerance for rounding in the norms of actions
@@ -167,6 +168,7 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
 
     def new_ridge(self) -> Ridge:
         """A regression without rows on the features of the learner."""
+        check_array(f"dim = {self.dim}", self.dim, self.dim)
         return new_ridge(self.dim, self.regularization)
 
     def ellipsoid(self, noise: float, delta: float) -> Ellipsoid:
