@@ -64,13 +64,16 @@ class Transport(asyncio.Transport):
 
 
 async def connect(
-    crowd: Crowd | None = None, state: ServerState | None = None, protocol: Any = None
+    crowd: Crowd | None = None,
+    state: ServerState | None = None,
+    protocol: Any = None,
+    transport: Transport | None = None,
 ) -> tuple[Any, Transport]:
     config = uvicorn.Config(create_app(configs(ARMS)), ws="none", lifespan="off", log_config=None)
     config.load()
     made = protocol or partial(Connection, crowd=crowd or Crowd())
     connection = made(config=config, server_state=state or ServerState(), app_state={})
-    transport = Transport()
+    transport = transport or Transport()
     connection.connection_made(transport)
     return connection, transport
 
@@ -385,6 +388,52 @@ def test_an_answer_is_one_write_and_says_the_same_as_in_two() -> None:
         assert other_headers.pop(b"connection") == b"close" and body == other_body
         assert headers == other_headers and headers[b"x-frame-options"] == b"DENY" and headers[b"x-request-id"] == b"a"
         assert int(headers[b"content-length"]) == len(body)
+
+    asyncio.run(main())
+
+
+UPGRADES = {
+    "h2c": b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n",
+    "websocket": b"connection: upgrade\r\nupgrade: websocket\r\n",
+}
+
+
+@pytest.mark.parametrize("extra", UPGRADES.values(), ids=UPGRADES)
+def test_an_upgrade_that_is_not_spoken_is_ignored(extra: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """Java's client and `curl --http2` ask for HTTP/2 with every first request. Its body was lost."""
+
+    async def main() -> None:
+        connection, transport = await connect()
+        body = b'{"id": "one"}'
+        connection.data_received(START + extra + b"Content-Length: 13\r\n\r\n" + body + HEALTH)
+        await settle()
+        assert transport.written.count(b"HTTP/1.1 200") == transport.written.count(b"HTTP/1.1") == 2
+        assert b'"id":"one"' in transport.written and not transport.closed and not caplog.records
+
+    asyncio.run(main())
+
+
+class Strict(Transport):
+    """Takes nothing once it is closed, as that of uvloop."""
+
+    def write(self, data: Any) -> None:
+        if self.closed:
+            raise RuntimeError("the handler is closed")
+        super().write(data)
+
+
+@pytest.mark.parametrize("behind", [HEALTH * 2, HEALTH], ids=["refused", "lost"])
+def test_nothing_is_written_to_a_connection_that_has_ended(behind: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """Only the last request was told that its client has gone; each other one left a traceback in the log."""
+
+    async def main() -> None:
+        connection, transport = await connect(transport=Strict())
+        connection.data_received(CHUNKED + b"2\r\n{}\r\n0\r\n\r\n" + behind)
+        if behind == HEALTH:
+            transport.closed = True
+            connection.connection_lost(None)
+        await settle()
+        assert transport.closed and not [each for each in caplog.records if each.exc_info]
 
     asyncio.run(main())
 
