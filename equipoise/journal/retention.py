@@ -87,7 +87,7 @@ class Retainer:
             self._journal.put_snapshot(seq, state, base=True)
             self._journal.put_snapshot(seq + 1, state)  # the event of the redaction changes no state
             removed = self._archive.redact(ids=ids, before=before, keep=keep)
-            return removed + self._journal.redact(ids=ids, before=before, keep=keep)
+            return removed + self._journal.redact(ids=ids, before=before, keep=keep, last=seq)
 
     def run_once(self) -> None:
         """Remove and archive what is due."""

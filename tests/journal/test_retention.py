@@ -204,10 +204,10 @@ SECRET = "Rosalind Franklin"
 class Quotes:
     """A learner whose errors quote the context."""
 
-    name = "quotes"
+    name, error = "quotes", ValueError
 
     def decide(self, context: Context) -> int:
-        raise ValueError(f"cannot decide for {context}")
+        raise self.error(f"cannot decide for {context}")
 
     def learn(self, context: Context, action: Any, reward: float) -> None:
         raise ValueError(f"cannot learn from {context}")
@@ -288,16 +288,46 @@ def test_a_reader_that_keeps_the_wal_is_reported(tmp_path: Path, monkeypatch: py
     live.close()
 
 
-def test_messages_of_errors_go_with_the_context(tmp_path: Path) -> None:
+class Refuses(Quotes):
+    """A learner that quotes the context it refuses."""
+
+    error: type[Exception] = InvalidArgument
+
+
+@pytest.mark.parametrize(("learner", "key"), [(Quotes, "failures"), (Refuses, "refused")])
+def test_messages_of_errors_go_with_the_context(tmp_path: Path, learner: type[Quotes], key: str) -> None:
+    """Those about refused contexts stayed."""
     path = tmp_path / "shop.db"
-    with reopened(path, lambda: Portfolio([Quotes(), Constant(0)], seed=1)) as live:
+    with reopened(path, lambda: Portfolio([learner(), Constant(0)], seed=1)) as live:
         for t in range(30):
             live.decide({"name": SECRET}, id=f"round {t}", at=float(t))
             live.withdraw(f"round {t}")
-        assert any(SECRET in str(event.data.get("failures")) for event in live.journal.read())
+        assert any(SECRET in str(event.data.get(key)) for event in live.journal.read())
         live.redact(before=100.0)
-        assert not any(SECRET in str(event.data.get("failures")) for event in live.journal.read())
-        assert any("ValueError" in str(event.data.get("failures")) for event in live.journal.read())
+        assert not any(SECRET in str(event.data.get(key)) for event in live.journal.read())
+        assert any(learner.error.__name__ in str(event.data.get(key)) for event in live.journal.read())
+
+
+@pytest.mark.parametrize("arguments", [{"before": 4e9}, {"ids": ["new"]}], ids=["time", "ids"])
+def test_a_decision_made_during_a_removal_keeps_its_context(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any]
+) -> None:
+    """It lost its context while it was open, and the journal could not be opened after a kill."""
+    path, redact = tmp_path / "shop.db", Archive.redact
+
+    def decide_first(archive: Archive, **options: Any) -> int:
+        live.decide({"name": SECRET}, id="new")
+        return redact(archive, **options)
+
+    live = serve_people(path, 10)
+    monkeypatch.setattr(Archive, "redact", decide_first)
+    assert live.redact(**arguments) == (0 if "ids" in arguments else 20)
+    expected = digest(live._portfolio)
+    live.close(snapshot=False)
+    journal = SQLiteJournal(path, create=False)
+    assert digest(recover(journal).portfolio) == digest(rebuild(journal).portfolio) == expected
+    with reopened(path, of_people) as live:
+        assert live.pending == ("new",)
 
 
 def test_contexts_go_after_their_time_in_journal_and_archive(tmp_path: Path) -> None:
