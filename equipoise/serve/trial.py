@@ -19,7 +19,6 @@ from equipoise.serve.app import create_app
 from equipoise.serve.examples import decide_request, evaluate_request, takes_flags
 from equipoise.serve.guard import Guard
 
-
 RARELY = 1e-9  # not 0, as a floor needs to know the actions
 
 
