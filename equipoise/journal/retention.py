@@ -57,7 +57,8 @@ class Retainer:
     def apply(self, settings: Retention) -> None:
         """Use these settings from now on."""
         self._settings = settings
-        self._archive.clean()
+        with self._one_at_a_time:  # a segment that is being written is not a leftover
+            self._archive.clean()
         if settings.contexts is not None:
             self._journal.index_unredacted()
         if self._thread is None and (settings.contexts, settings.events) != (None, None):

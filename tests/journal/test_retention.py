@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -272,6 +273,24 @@ def test_forgotten_contexts_are_in_no_file(tmp_path: Path, monkeypatch: pytest.M
     assert digest(recover(journal).portfolio) == digest(rebuild(journal).portfolio)
     with pytest.raises(UnreadableFile, match="has lost its context"):
         rebuild(journal, read=Archive(journal).read)
+
+
+def test_new_settings_leave_a_segment_alone_that_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is read again took its unfinished segment from a pass, or from a request to forget, which got 500."""
+    create, applied = archive.schema.create, Thread(target=lambda: live.retain(ALL))
+
+    def create_slowly(*arguments: Any) -> None:
+        if not applied.ident:
+            applied.start()
+            applied.join(0.5)  # it ends only after the segment
+        create(*arguments)
+
+    with reopened(tmp_path / "shop.db", make) as live:
+        play(live, 40)
+        monkeypatch.setattr(archive.schema, "create", create_slowly)
+        retain(live)
+        applied.join()
+        assert live.journal.archived == 60
 
 
 def test_a_reader_that_keeps_the_wal_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
