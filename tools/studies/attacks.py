@@ -6,8 +6,8 @@ Each attack runs against a server process of its own, with tokens and without se
 and send as much as the server takes; a connection that the server ends is opened again. `slow headers` opens 1,100
 connections with half a request each, and asks whether others are still served meanwhile.
 
-Eight connections for 60 seconds each (1,100 for slow headers), on two cores that others used too; MB, of resident memory
-but for what was sent. Twice a second another client asked for `/healthz`:
+Eight connections for 60 seconds each (1,100 for slow headers), on two cores that others used too; MB, of resident
+memory but for what was sent. Twice a second another client asked for `/healthz`:
 
 | attack | sent | start | peak | 10 s after closing | connections ended by the server | others served | refused |
 |---|---|---|---|---|---|---|---|

@@ -3,8 +3,8 @@
     python -m tools.studies.uvicorn_versions
 
 Each version that the package index has, within the bounds of `pyproject.toml`, is installed into a folder of its own,
-and the tests run with it. The exit code is 1 if one fails. `Connection` builds on a class of uvicorn that is not public,
-so raise the upper bound only after this.
+and the tests run with it. The exit code is 1 if one fails. `Connection` builds on a class that is not public, so raise
+the upper bound only after this.
 """
 
 from __future__ import annotations
