@@ -92,8 +92,8 @@ def compare(journal: SQLiteJournal, template: Portfolio | None = None, archive: 
     """
     rebuilt = rebuild(journal, template, None if archive is None else archive.read)
     recovered = recover(journal, template)
-    found = tuple(differences(*(_compared(each.portfolio.state()) for each in (recovered, rebuilt)), ""))
-    return Comparison(rebuilt, recovered, found)
+    states = [_compared(each.portfolio.state()) for each in (recovered, rebuilt)]
+    return Comparison(rebuilt, recovered, tuple(differences(states[0], states[1], "")))
 
 
 def _compared(state: Config) -> Config:

@@ -56,6 +56,9 @@ class Crowd:
 class Connection(HttpToolsProtocol):
     """A connection with limits on headers, on requests ahead, and on how long a client may keep it waiting."""
 
+    scope: Any
+    cycle: Any
+
     def __init__(self, *arguments: Any, crowd: Crowd, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._crowd = crowd

@@ -16,7 +16,7 @@ import pytest
 
 from equipoise.config import parse
 from equipoise.errors import DuplicateReward, EquipoiseError, InvalidArgument, StoreConflict, UnreadableFile
-from equipoise.journal import LivePortfolio, SQLiteJournal, archive, digest, rebuild, recover, retention
+from equipoise.journal import LivePortfolio, SQLiteJournal, archive, digest, rebuild, recover, retention, schema
 from equipoise.journal.archive import Archive
 from equipoise.journal.maintenance import backup, check, compare, restore
 from equipoise.learners import Constant
@@ -205,7 +205,8 @@ SECRET = "Rosalind Franklin"
 class Quotes:
     """A learner whose errors quote the context."""
 
-    name, error = "quotes", ValueError
+    name = "quotes"
+    error: type[Exception] = ValueError
 
     def decide(self, context: Context) -> int:
         raise self.error(f"cannot decide for {context}")
@@ -277,7 +278,7 @@ def test_forgotten_contexts_are_in_no_file(tmp_path: Path, monkeypatch: pytest.M
 
 def test_new_settings_leave_a_segment_alone_that_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is read again took its unfinished segment from a pass, or from a request to forget, which got 500."""
-    create, applied = archive.schema.create, Thread(target=lambda: live.retain(ALL))
+    create, applied = schema.create, Thread(target=lambda: live.retain(ALL))
 
     def create_slowly(*arguments: Any) -> None:
         if not applied.ident:
@@ -287,7 +288,7 @@ def test_new_settings_leave_a_segment_alone_that_is_written(tmp_path: Path, monk
 
     with reopened(tmp_path / "shop.db", make) as live:
         play(live, 40)
-        monkeypatch.setattr(archive.schema, "create", create_slowly)
+        monkeypatch.setattr(schema, "create", create_slowly)
         retain(live)
         applied.join()
         assert live.journal.archived == 60
@@ -310,7 +311,7 @@ def test_a_reader_that_keeps_the_wal_is_reported(tmp_path: Path, monkeypatch: py
 class Refuses(Quotes):
     """A learner that quotes the context it refuses."""
 
-    error: type[Exception] = InvalidArgument
+    error = InvalidArgument
 
 
 @pytest.mark.parametrize(("learner", "key"), [(Quotes, "failures"), (Refuses, "refused")])
