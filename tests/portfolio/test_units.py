@@ -340,5 +340,5 @@ def test_a_first_context_with_too_few_columns_is_refused_and_a_later_one_costs_i
     portfolio.learn(portfolio.decide(np.zeros((3, 6))), 0.5)
     for _ in range(10):
         portfolio.learn(portfolio.decide(np.zeros((3, 2))), 0.5)
-    failures = {row["name"]: row["failures"] for row in portfolio.health()["learners"]}
-    assert failures["OFUL(d=2)"] == 0 < failures["wide"]
+    refused = {row["name"]: row["refused"] for row in portfolio.health()["learners"]}
+    assert refused["OFUL(d=2)"] == 0 < refused["wide"]
