@@ -37,7 +37,7 @@ NEEDED = {
         *("portfolios", "portfolio", "eliminations", "events", "metrics", "overview", "watch_overview", "view"),
         *("watch_portfolio", "timeline", "learner", "decisions", "decision"),
     },
-    "admin": {"add_learner", "change_learner", "remove_learner"},
+    "admin": {"add_learner", "change_learner", "remove_learner", "forget"},
     None: {"health", "ready", "page"},
 }
 COVERED, FOREIGN = "arms", "colors"
@@ -45,6 +45,7 @@ COVERED, FOREIGN = "arms", "colors"
 BODIES = {
     "rewards": {"id": "open", "reward": 1.0},
     "withdraw": {"id": "other"},
+    "forget": {"ids": ["none"]},
     "add_learner": {"use": "UCB", "settings": {"arms": 3}},
     "change_learner": {"state": "suspended"},
 }
