@@ -56,9 +56,6 @@ class Crowd:
 class Connection(HttpToolsProtocol):
     """A connection with limits on headers, on requests ahead, and on how long a client may keep it waiting."""
 
-    scope: Any
-    cycle: Any
-
     def __init__(self, *arguments: Any, crowd: Crowd, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._crowd = crowd
@@ -72,6 +69,8 @@ class Connection(HttpToolsProtocol):
         self._is_last = False  # whether the answer under way is the last one
         self._waits: tuple[Any, int] | None = None  # the last request, and bytes that the client did not read
         self._since = 0.0
+        self.cycle: Any
+        self.scope: Any
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -86,9 +85,8 @@ class Connection(HttpToolsProtocol):
         self._crowd.waiting.pop(self, None)
         self._held.clear()
         self.pipeline.clear()
-        self.scope = self.cycle = self._earlier = self._waits = (
-            None  # requests refer to their connection, so let go of them
-        )
+        # Requests refer to their connection, so let go of them.
+        self.scope = self.cycle = self._earlier = self._waits = None
 
     def data_received(self, data: bytes) -> None:
         if self._is_last:
