@@ -17,7 +17,7 @@ from equipoise.journal.recovery import Recovered, rebuild, recover
 from equipoise.journal.sqlite import LockFile, SQLiteJournal, connect_reader
 from equipoise.portfolio import Portfolio
 from equipoise.storage.files import flush, replacing
-from equipoise.types import Plain
+from equipoise.types import Config, Plain
 
 
 def backup(path: str | Path, target: str | Path) -> int:
@@ -92,8 +92,13 @@ def compare(journal: SQLiteJournal, template: Portfolio | None = None, archive: 
     """
     rebuilt = rebuild(journal, template, None if archive is None else archive.read)
     recovered = recover(journal, template)
-    found = tuple(differences(recovered.portfolio.state(), rebuilt.portfolio.state(), ""))
-    return Comparison(rebuilt, recovered, found)
+    states = [_compared(each.portfolio.state()) for each in (recovered, rebuilt)]
+    return Comparison(rebuilt, recovered, tuple(differences(states[0], states[1], "")))
+
+
+def _compared(state: Config) -> Config:
+    """Return a state without the counts of refused contexts: an earlier release makes snapshots without them."""
+    return {key: value for key, value in state.items() if key != "refusals"}
 
 
 def differences(one: Plain, other: Plain, where: str) -> Iterator[str]:

@@ -71,11 +71,11 @@ class Journal(Protocol):
         Two snapshots are kept, and the newest base.
         """
 
-    def redact(self, *, ids: Collection[str] | None, before: float | None, keep: Collection[str]) -> int:
+    def redact(self, *, ids: Collection[str] | None, before: float | None, keep: Collection[str], last: int) -> int:
         """Remove contexts and outcomes from the log, of these decisions or of those made before a time.
 
-        Those in `keep` are left alone. Snapshots before the newest base go too. Returns the number of events that lost
-        data.
+        Those in `keep` are left alone, and so are events after `last`. Snapshots before the newest base go too. Returns
+        the number of events that lost data.
         """
 
     def close(self) -> None:

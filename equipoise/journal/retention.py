@@ -57,7 +57,8 @@ class Retainer:
     def apply(self, settings: Retention) -> None:
         """Use these settings from now on."""
         self._settings = settings
-        self._archive.clean()
+        with self._one_at_a_time:  # a segment that is being written is not a leftover
+            self._archive.clean()
         if settings.contexts is not None:
             self._journal.index_unredacted()
         if self._thread is None and (settings.contexts, settings.events) != (None, None):
@@ -87,7 +88,7 @@ class Retainer:
             self._journal.put_snapshot(seq, state, base=True)
             self._journal.put_snapshot(seq + 1, state)  # the event of the redaction changes no state
             removed = self._archive.redact(ids=ids, before=before, keep=keep)
-            return removed + self._journal.redact(ids=ids, before=before, keep=keep)
+            return removed + self._journal.redact(ids=ids, before=before, keep=keep, last=seq)
 
     def run_once(self) -> None:
         """Remove and archive what is due."""

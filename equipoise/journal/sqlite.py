@@ -42,7 +42,7 @@ BUSY_SECONDS = 5.0
 COLUMNS = "seq, kind, key, subject, time, derived, version, redacted, data, crc"
 LATEST_AMONG, MAX_LATEST = 5_000, 200
 REMOVED = ("context", "digest", "outcome")  # what redaction removes
-ERRORS = frozenset({"failures", "failed"})  # entries that end with the message of a learner's error
+ERRORS = frozenset({"failures", "failed", "refused"})  # entries that end with the message of a learner's error
 MARK = "%020d %s\n"  # number of the last committed event, id of the journal
 MARK_LENGTH = len(MARK % (0, "0" * 16))
 
@@ -298,9 +298,12 @@ class SQLiteJournal:
         row = (seq, base, time, len(parts), digest)
         self._do([("INSERT INTO snapshots VALUES (?, ?, ?, ?, ?)", row), (old, ()), (unused, ())])
 
-    def redact(self, *, ids: Collection[str] | None, before: float | None, keep: Collection[str]) -> int:
-        """Remove contexts and outcomes from the log, of these decisions or of those made before a time."""
-        seqs = self.unredacted(ids, before, keep)
+    def redact(self, *, ids: Collection[str] | None, before: float | None, keep: Collection[str], last: int) -> int:
+        """Remove contexts and outcomes from the log, of these decisions or of those made before a time.
+
+        Events after the one with the number `last` are left alone: decisions were made since `keep` was determined.
+        """
+        seqs = [seq for seq in self.unredacted(ids, before, keep) if seq <= last]
         for some in _chunks(seqs):
             self._do(self.stripped(some))
         # Older snapshots and the WAL hold it too.

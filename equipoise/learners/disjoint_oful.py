@@ -24,12 +24,13 @@ import numpy as np
 
 from equipoise.features import Offers
 from equipoise.learner import Proposal, one_hot
-from equipoise.learners._core.arms import Arms, block_of, share_of_delta, window_setting
+from equipoise.learners._core.arms import MIN_CAPACITY, Arms, block_of, share_of_delta, window_setting
 from equipoise.learners._core.base import among_all
 from equipoise.learners._core.linear import LinearLearner, check_arms, delta_setting
 from equipoise.learners._core.ridge import Ridge, ellipsoid_radius, new_scratch, update
 from equipoise.settings import configurable, describe, setting
 from equipoise.settings.checks import positive
+from equipoise.settings.sizes import check_array
 from equipoise.settings.units import noise_setting, range_setting
 from equipoise.types import Action, Array, Context, Integers
 
@@ -90,6 +91,7 @@ class DisjointOFUL(LinearLearner[Nothing, Nothing]):
     def _set_up(self) -> None:
         super()._set_up()
         self.params = self.memory = Nothing()
+        check_array(f"dim = {self.dim}", MIN_CAPACITY + 1, self.dim, self.dim)
         unknown = self.new_ridge()[:-1]  # without its scratch
         self._arms = Arms(Models._make(array[np.newaxis] for array in unknown), self.window)
         self._scratch = new_scratch(self.dim, 0)

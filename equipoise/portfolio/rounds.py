@@ -9,7 +9,7 @@ regret bound.
 
 A learner *refuses* a context if it raises `InvalidArgument`: the context has too few columns for it, a norm above its
 bound or an unknown id. It sits the round out, and that is not a failure, so no caller can have a learner paused. If
-every learner refuses, the error is passed on and nothing changes.
+every learner refuses, the error is passed on and nothing changes, also if the exploration floor would draw the action.
 
 An exploration floor of epsilon over K offers comes before the draw: with probability epsilon the action is drawn
 uniformly, for no learner. The propensity of an action (`propensities`) is then epsilon / K + (1 - epsilon) times its
@@ -485,8 +485,16 @@ class Rounds:
             else:
                 odds = self.propensities.odds(None, available)
                 chance = nan if odds is None else self._marginal(action, context, odds, answers, {})
+                self._check_accepted(answers, allowed, available)
         ticket.propensity = with_floor(chance, self.settings.explore, n_actions)
         return ticket
+
+    def _check_accepted(self, answers: Answers, allowed: Collection[int] | None, available: Available) -> None:
+        """Raise the error of a learner if all that can act refuse the context; silent ones are not asked."""
+        usable = self._selector.active if available is None else available
+        asked = [i for i in usable if i not in self._silent and (allowed is None or i in allowed)]
+        if asked and all(answers.of(i) is None and answers.failures[i].refused for i in asked):
+            raise answers.failures[asked[0]].error
 
     def _fallback_action(self, context: Context, reason: Exception) -> Action:
         fallback = self.settings.fallback

@@ -4,7 +4,8 @@ The protocol of uvicorn accepts headers of any length, keeps all requests that a
 as the client pleases. Here a request is parsed only after the answer to the one before, and at most `MAX_HEADER_BYTES`
 wait until then. Everything around bodies is counted: headers, the frames of chunks, and trailers. A request that does
 not arrive, or an answer that is not read, ends the connection after some seconds, and at once if others need its place:
-of the connections that wait for their clients, the one that has waited longest makes room for a new one.
+of the connections that wait for their clients, the one that has waited longest makes room for a new one. A request that
+asks for another protocol (`Upgrade`) is answered as if it did not.
 
 `HttpToolsProtocol` is not a public interface of uvicorn. `pyproject.toml` therefore has an upper bound for its version,
 and `python -m tools.studies.uvicorn_versions` runs the tests of this module with each version up to there.
@@ -29,6 +30,8 @@ MAX_CONNECTIONS = 1_000
 HEADER_SECONDS = 10.0  # for the headers of a request
 WAIT_SECONDS = 30.0  # for its body, or for a client that does not read
 END_OF_HEADERS = re.compile(rb"\n\r?\n")
+UPGRADE = re.compile(rb"\n(?i:upgrade)(?=[ \t]*:)")
+IGNORED = b"\nx-not-upgraded"  # the header is ignored; the parser would drop the body of such a request
 LINE_ENDS = b"\r\n"
 BAD_REQUEST = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n%b\r\n%b"
 
@@ -60,6 +63,7 @@ class Connection(HttpToolsProtocol):
         self._searched = 0  # of these, in which there is no end of headers
         self._in_body = False
         self._body_left: int | None = None  # bytes; None for a body in chunks
+        self._earlier: Any = None  # the request under way while another one is queued
         self._overhead = 0  # bytes of this request that are not its body
         self._is_whole = False  # whether a request has ended in the piece that is parsed
         self._is_last = False  # whether the answer under way is the last one
@@ -75,12 +79,14 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._give_up()
         if self.timeout_keep_alive_task is not None:
             self.timeout_keep_alive_task.cancel()
         self._crowd.waiting.pop(self, None)
         self._held.clear()
         self.pipeline.clear()
-        self.scope = self.cycle = self._waits = None  # requests refer to their connection, so let go of them
+        # Requests refer to their connection, so let go of them.
+        self.scope = self.cycle = self._earlier = self._waits = None
 
     def data_received(self, data: bytes) -> None:
         if self._is_last:
@@ -103,6 +109,8 @@ class Connection(HttpToolsProtocol):
                 return
             piece = bytes(self._held[:size])
             del self._held[:size]
+            if not self._in_body:
+                piece = UPGRADE.sub(IGNORED, piece)
             self._searched, self._is_whole = 0, False
             self._overhead += size
             super().data_received(piece)
@@ -134,6 +142,7 @@ class Connection(HttpToolsProtocol):
             raise ValueError("too many requests ahead of their answers")
         lengths = [value for name, value in self.headers if name == b"content-length"]
         self._in_body, self._body_left = True, int(lengths[0]) if lengths else None
+        self._earlier = self.cycle if self._is_answering() else None
         self._crowd.waiting.pop(self, None)
         if len(self.connections) > self._crowd.max_connections():
             self.scope["overloaded"] = True  # the guard refuses it
@@ -151,6 +160,7 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        self._earlier = None
         if self.cycle is not None and self.cycle.response_complete:  # else the next one has begun
             self.cycle.body = bytearray()  # there is one if the request was refused before it was read
             self._crowd.waiting[self] = None
@@ -173,7 +183,15 @@ class Connection(HttpToolsProtocol):
             body = msgspec.json.encode(problem(Kind(400, "malformed-request"), msg, request_id.decode()))
             self.transport.write(BAD_REQUEST % (HEADERS % (MEDIA_TYPE.encode(), len(body), request_id), body))
         self._held.clear()
+        self._give_up()
         self.transport.close()
+
+    def _give_up(self) -> None:
+        """Tell the requests under way that nothing can be sent any more."""
+        for cycle in (self._earlier, self.cycle):
+            if cycle is not None:
+                cycle.disconnected = True
+                cycle.message_event.set()
 
     def drop_if_slow(self, now: float) -> None:
         """End the connection if the client has kept us waiting for too long."""

@@ -2,7 +2,8 @@
 
 A pipe that is full blocks its writer, so the event loop only puts lines into a queue. What does not fit into the queue
 is dropped and counted. Lines about requests of strangers have a kind, and of each kind only a few are written per
-period: a client without a token cannot fill the disk. A later line says how many lines of which kind are missing.
+period: a client without a token cannot fill the disk. A later line says how many lines of which kind are missing. Lines
+of the HTTP server, which any client can cause, are one kind.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ PERIOD_SECONDS = 10.0
 CLOSE_SECONDS = 1.0  # that the end of the process waits for a reader
 STANDARD_ERROR = 2
 FULL, UNWRITABLE = "full", "unwritable"
+SERVER = "http-server"  # kind of the lines of the HTTP server
 
 
 class JsonFormatter(logging.Formatter):
@@ -134,4 +136,11 @@ def log_as_json(*, debug: bool) -> None:
     root.handlers[:] = [LineWriter(STANDARD_ERROR)]
     root.setLevel(logging.INFO)
     logging.getLogger("equipoise.serve").setLevel(logging.DEBUG if debug else logging.INFO)
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    server = logging.getLogger("uvicorn.error")
+    server.setLevel(logging.WARNING)
+    server.addFilter(_limit)
+
+
+def _limit(record: logging.LogRecord) -> bool:
+    record.limited = SERVER
+    return True

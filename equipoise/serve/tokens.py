@@ -97,9 +97,18 @@ def read_tokens(path: str | os.PathLike[str]) -> Tokens:
         if content["version"] != VERSION:
             raise ValueError(f"version is {content['version']!r}, but must be {VERSION}")
         rows = content["tokens"]
-        return Tokens(Token(row["name"], row["digest"], tuple(row["scopes"]), tuple(row["portfolios"])) for row in rows)
+        return Tokens([_token(*(row[key] for key in ("name", "digest", "scopes", "portfolios"))) for row in rows])
     except (ValueError, TypeError, KeyError) as error:
         raise UnreadableFile(f"{os.fspath(path)!r} is not a file of tokens: {error}") from None
+
+
+def _token(name: object, digest: object, scopes: object, portfolios: object) -> Token:
+    """Return the token of a row of a file; raise an error if a value has another type."""
+    lists = [each for each in (scopes, portfolios) if isinstance(each, list)]
+    texts = [name, digest, *(entry for each in lists for entry in each)]
+    if len(lists) < 2 or not all(isinstance(each, str) and each.isascii() for each in texts):
+        raise ValueError(f"token {name!r:.80} must have texts as name and digest, and lists of texts as the rest")
+    return Token(name, digest, tuple(scopes), tuple(portfolios))  # type: ignore[arg-type]  # checked above
 
 
 def add_token(

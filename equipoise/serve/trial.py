@@ -1,13 +1,16 @@
 """A trial of what a file declares: the application of the service, without a server, gets its requests.
 
 Every learner acts in a round over HTTP, with the context that the file declares, and gets a reward. Then a flag is
-evaluated, if the file declares all that an evaluation has to know.
+evaluated, if the file declares all that an evaluation has to know. The trial differs from the service in two settings:
+almost no action is drawn from the exploration floor, for no learner, and one reward is the whole one, not the last or a
+part of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from equipoise.config import PortfolioConfig
@@ -15,6 +18,8 @@ from equipoise.errors import InvalidArgument
 from equipoise.serve.app import create_app
 from equipoise.serve.examples import decide_request, evaluate_request, takes_flags
 from equipoise.serve.guard import Guard
+
+RARELY = 1e-9  # not 0, as a floor needs to know the actions
 
 
 class Trial(NamedTuple):
@@ -31,7 +36,9 @@ def try_out(config: PortfolioConfig) -> Trial:
 
 
 async def _try_out(config: PortfolioConfig) -> Trial:
-    app, path, request = create_app([config]), f"/v1/portfolios/{config.name}", decide_request(config)
+    settings = replace(config.settings, aggregate="first", explore=min(config.settings.explore, RARELY))
+    app, path = create_app([replace(config, settings=settings)]), f"/v1/portfolios/{config.name}"
+    request = decide_request(config)
     low, high = config.reward_range or (0.0, 1.0)
     open_bytes = 0
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,10 +17,11 @@ from hypothesis import strategies as st
 import equipoise
 from equipoise import Portfolio
 from equipoise.errors import EquipoiseError, JournalFailed, StoreConflict, UnreadableFile
+from equipoise.features import Offers
 from equipoise.journal import SQLiteJournal, digest, rebuild, recover
 from equipoise.journal.maintenance import compare, differences
 from equipoise.journal.writer import MAX_AT_ONCE, Commit
-from equipoise.learners import UCB, Constant
+from equipoise.learners import OFUL, UCB, Constant
 from equipoise.portfolio import Event
 from tests.journal.shop import Flaky, image, make, make_flaky, memory_folder, offers, play, reopened
 
@@ -92,6 +94,23 @@ def test_a_crash_at_any_moment_changes_nothing(steps: list[tuple[Any, ...]]) -> 
         assert compare(live.journal, make_flaky()).differences == ()
         for portfolio in used:
             portfolio.close(snapshot=False)
+
+
+def test_a_snapshot_of_an_earlier_release_is_no_difference(tmp_path: Path) -> None:
+    """Rolled back and forward again, a journal has a snapshot that counts no refused contexts."""
+    path = tmp_path / "linear.db"
+    live = reopened(path, lambda: Portfolio([OFUL(2), OFUL(3)], seed=3))
+    for _ in range(20):
+        live.learn(live.decide(np.full((2, 3), 0.5)), 0.5)
+        live.learn(live.decide(Offers([[0.5, 0.5, 9.0]])), 0.5)
+    state = live.state()
+    assert state["refusals"][1][0] > 0
+    live.journal.put_snapshot(live.journal.last_seq, {key: state[key] for key in state if key != "refusals"})
+    live.close(snapshot=False)
+    journal = SQLiteJournal(path, create=False)
+    assert "refusals" not in recover(journal).portfolio.state()
+    assert rebuild(journal).portfolio.state()["refusals"] == state["refusals"]
+    assert compare(journal).differences == ()
 
 
 @pytest.mark.parametrize("n", [1, MAX_AT_ONCE, MAX_AT_ONCE + 1, 3 * MAX_AT_ONCE + 5])

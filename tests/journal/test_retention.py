@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
+from threading import Thread
 from typing import Any
 
 import pytest
 
 from equipoise.config import parse
 from equipoise.errors import DuplicateReward, EquipoiseError, InvalidArgument, StoreConflict, UnreadableFile
-from equipoise.journal import LivePortfolio, SQLiteJournal, archive, digest, rebuild, recover, retention
+from equipoise.journal import LivePortfolio, SQLiteJournal, archive, digest, rebuild, recover, retention, schema
 from equipoise.journal.archive import Archive
 from equipoise.journal.maintenance import backup, check, compare, restore
 from equipoise.learners import Constant
@@ -205,9 +206,10 @@ class Quotes:
     """A learner whose errors quote the context."""
 
     name = "quotes"
+    error: type[Exception] = ValueError
 
     def decide(self, context: Context) -> int:
-        raise ValueError(f"cannot decide for {context}")
+        raise self.error(f"cannot decide for {context}")
 
     def learn(self, context: Context, action: Any, reward: float) -> None:
         raise ValueError(f"cannot learn from {context}")
@@ -274,6 +276,24 @@ def test_forgotten_contexts_are_in_no_file(tmp_path: Path, monkeypatch: pytest.M
         rebuild(journal, read=Archive(journal).read)
 
 
+def test_new_settings_leave_a_segment_alone_that_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is read again took its unfinished segment from a pass, or from a request to forget, which got 500."""
+    create, applied = schema.create, Thread(target=lambda: live.retain(ALL))
+
+    def create_slowly(*arguments: Any) -> None:
+        if not applied.ident:
+            applied.start()
+            applied.join(0.5)  # it ends only after the segment
+        create(*arguments)
+
+    with reopened(tmp_path / "shop.db", make) as live:
+        play(live, 40)
+        monkeypatch.setattr(schema, "create", create_slowly)
+        retain(live)
+        applied.join()
+        assert live.journal.archived == 60
+
+
 def test_a_reader_that_keeps_the_wal_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("equipoise.journal.sqlite.MAX_CHECKPOINTS", 2)
     live = serve_people(tmp_path / "shop.db", 10)
@@ -288,16 +308,46 @@ def test_a_reader_that_keeps_the_wal_is_reported(tmp_path: Path, monkeypatch: py
     live.close()
 
 
-def test_messages_of_errors_go_with_the_context(tmp_path: Path) -> None:
+class Refuses(Quotes):
+    """A learner that quotes the context it refuses."""
+
+    error = InvalidArgument
+
+
+@pytest.mark.parametrize(("learner", "key"), [(Quotes, "failures"), (Refuses, "refused")])
+def test_messages_of_errors_go_with_the_context(tmp_path: Path, learner: type[Quotes], key: str) -> None:
+    """Those about refused contexts stayed."""
     path = tmp_path / "shop.db"
-    with reopened(path, lambda: Portfolio([Quotes(), Constant(0)], seed=1)) as live:
+    with reopened(path, lambda: Portfolio([learner(), Constant(0)], seed=1)) as live:
         for t in range(30):
             live.decide({"name": SECRET}, id=f"round {t}", at=float(t))
             live.withdraw(f"round {t}")
-        assert any(SECRET in str(event.data.get("failures")) for event in live.journal.read())
+        assert any(SECRET in str(event.data.get(key)) for event in live.journal.read())
         live.redact(before=100.0)
-        assert not any(SECRET in str(event.data.get("failures")) for event in live.journal.read())
-        assert any("ValueError" in str(event.data.get("failures")) for event in live.journal.read())
+        assert not any(SECRET in str(event.data.get(key)) for event in live.journal.read())
+        assert any(learner.error.__name__ in str(event.data.get(key)) for event in live.journal.read())
+
+
+@pytest.mark.parametrize("arguments", [{"before": 4e9}, {"ids": ["new"]}], ids=["time", "ids"])
+def test_a_decision_made_during_a_removal_keeps_its_context(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any]
+) -> None:
+    """It lost its context while it was open, and the journal could not be opened after a kill."""
+    path, redact = tmp_path / "shop.db", Archive.redact
+
+    def decide_first(archive: Archive, **options: Any) -> int:
+        live.decide({"name": SECRET}, id="new")
+        return redact(archive, **options)
+
+    live = serve_people(path, 10)
+    monkeypatch.setattr(Archive, "redact", decide_first)
+    assert live.redact(**arguments) == (0 if "ids" in arguments else 20)
+    expected = digest(live._portfolio)
+    live.close(snapshot=False)
+    journal = SQLiteJournal(path, create=False)
+    assert digest(recover(journal).portfolio) == digest(rebuild(journal).portfolio) == expected
+    with reopened(path, of_people) as live:
+        assert live.pending == ("new",)
 
 
 def test_contexts_go_after_their_time_in_journal_and_archive(tmp_path: Path) -> None:

@@ -124,6 +124,24 @@ def test_a_learner_that_refuses_every_context_is_seen() -> None:
     assert sentence in portfolio.explain(portfolio.learner_names[1])
 
 
+@pytest.mark.parametrize("selector", [None, BalancedElimination([Power(1.0)] * 2)], ids=["the default", "one draw"])
+def test_the_floor_does_not_accept_what_all_learners_refuse(selector: Any) -> None:
+    """With probability `explore` such a context was decided, and counted as a round that no learner played."""
+    portfolio = Portfolio(narrow_and_wide(), selector, explore=0.5, seed=1)
+    portfolio.learn(portfolio.decide(GOOD), 0.5)
+    explored = 0
+    for _ in range(40):
+        before = saved(portfolio)
+        with pytest.raises(InvalidArgument, match="action_bound"):
+            portfolio.decide(np.full((2, 3), 9.0))
+        assert saved(portfolio) == before
+        decision = portfolio.decide(LONG)  # one learner accepts it
+        explored += decision.learner is None
+        portfolio.learn(decision, 0.5)
+    assert 5 < explored < 35
+    assert portfolio.health()["learners"][0]["refused"] == 0
+
+
 HOSTILE: dict[str, Any] = {
     "too narrow": np.full((2, 1), 0.5),
     "too long": np.full((2, 3), 2.0),

@@ -24,6 +24,7 @@ from equipoise.serve.app import create_app
 from equipoise.serve.connection import HEADER_SECONDS, MAX_HEADER_BYTES, WAIT_SECONDS, Connection, Crowd
 from equipoise.serve.server import Server
 from tests.serve.served import ARMS, configs
+from tools.studies.uvicorn_versions import requirement
 
 START = b"POST /v1/portfolios/arms/decide HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 STREAM = b"GET /v1/portfolios/arms/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -64,13 +65,16 @@ class Transport(asyncio.Transport):
 
 
 async def connect(
-    crowd: Crowd | None = None, state: ServerState | None = None, protocol: Any = None
+    crowd: Crowd | None = None,
+    state: ServerState | None = None,
+    protocol: Any = None,
+    transport: Transport | None = None,
 ) -> tuple[Any, Transport]:
     config = uvicorn.Config(create_app(configs(ARMS)), ws="none", lifespan="off", log_config=None)
     config.load()
     made = protocol or partial(Connection, crowd=crowd or Crowd())
     connection = made(config=config, server_state=state or ServerState(), app_state={})
-    transport = Transport()
+    transport = transport or Transport()
     connection.connection_made(transport)
     return connection, transport
 
@@ -387,6 +391,59 @@ def test_an_answer_is_one_write_and_says_the_same_as_in_two() -> None:
         assert int(headers[b"content-length"]) == len(body)
 
     asyncio.run(main())
+
+
+UPGRADES = {
+    "h2c": b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n",
+    "websocket": b"connection: upgrade\r\nupgrade: websocket\r\n",
+}
+
+
+@pytest.mark.parametrize("extra", UPGRADES.values(), ids=UPGRADES)
+def test_an_upgrade_that_is_not_spoken_is_ignored(extra: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """Java's client and `curl --http2` ask for HTTP/2 with every first request. Its body was lost."""
+
+    async def main() -> None:
+        connection, transport = await connect()
+        body = b'{"id": "one"}'
+        connection.data_received(START + extra + b"Content-Length: 13\r\n\r\n" + body + HEALTH)
+        await settle()
+        assert transport.written.count(b"HTTP/1.1 200") == transport.written.count(b"HTTP/1.1") == 2
+        assert b'"id":"one"' in transport.written and not transport.closed and not caplog.records
+
+    asyncio.run(main())
+
+
+class Strict(Transport):
+    """Takes nothing once it is closed, as that of uvloop."""
+
+    def write(self, data: Any) -> None:
+        if self.closed:
+            raise RuntimeError("the handler is closed")
+        super().write(data)
+
+
+@pytest.mark.parametrize("behind", [HEALTH * 2, HEALTH], ids=["refused", "lost"])
+def test_nothing_is_written_to_a_connection_that_has_ended(behind: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """Only the last request was told that its client has gone; each other one left a traceback in the log."""
+
+    async def main() -> None:
+        connection, transport = await connect(transport=Strict())
+        connection.data_received(CHUNKED + b"2\r\n{}\r\n0\r\n\r\n" + behind)
+        if behind == HEALTH:
+            transport.closed = True
+            connection.connection_lost(None)
+        await settle()
+        assert transport.closed and not [each for each in caplog.records if each.exc_info]
+
+    asyncio.run(main())
+
+
+def test_the_version_of_uvicorn_is_bounded_on_both_sides() -> None:
+    """`Connection` builds on a class that is not public. With 0.52 and older some tests here fail."""
+    bounds = requirement().specifier
+    assert {each.operator for each in bounds} == {">=", "<"} and uvicorn.__version__ in bounds
+    assert "0.52.4" not in bounds and "1.0" not in bounds
 
 
 def test_pipelined_requests_are_answered_in_order() -> None:

@@ -176,6 +176,7 @@ def test_a_learner_with_a_large_state_is_refused_before_it_is_built(tmp_path: Pa
     [
         ("OFUL", {"dim": 10_000}),
         ("DisjointOFUL", {"dim": 10_000, "arms": 2}),
+        ("DisjointOFUL", {"dim": 1_000, "arms": 2}),  # a matrix for each of nine rows
         ("SquareCB", {"dim": 10_000}),
         ("UCBVI", {"n_states": 1_000, "n_actions": 1_000, "horizon": 1_000, "episodes": 10}),
         ("QLearning", {"n_states": 10_000, "n_actions": 1_000, "horizon": 1_000, "episodes": 10}),

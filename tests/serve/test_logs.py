@@ -83,6 +83,32 @@ def test_a_log_that_is_never_read_holds_up_nothing(unread: tuple[subprocess.Pope
     assert 'equipoise_log_lines_suppressed_total{kind="unknown-path"}' in text
 
 
+def test_what_is_not_http_cannot_fill_the_log(tmp_path: Path) -> None:
+    """The server's own lines were written without a limit, 150 bytes for every 3 that anybody sent."""
+    file, port = tmp_path / "arms.toml", free_port()
+    file.write_text(ARMS)
+    command = [sys.executable, "-m", "equipoise", "serve", str(file), "--memory", "--port", str(port)]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen([*command, "--data", str(tmp_path / "data")], stderr=log)
+    try:
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until and not answers(port):
+            time.sleep(0.05)
+        for _ in range(200):
+            with socket.create_connection(("127.0.0.1", port), PATIENCE) as client:
+                client.sendall(b"?\r\n")
+                assert client.recv(100).startswith(b"HTTP/1.1 400")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+    finally:
+        process.kill()
+        process.wait()
+    rows = [json.loads(line) for line in (tmp_path / "log").read_bytes().splitlines()]
+    written = sum(row["message"] == "Invalid HTTP request received." for row in rows)
+    assert 0 < written <= 10 * MAX_SAME  # as a slow machine takes several periods
+    assert sum(row.get("suppressed", {}).get("http-server", 0) for row in rows) == 200 - written
+
+
 def lines_of(read_end: int) -> list[dict[str, Any]]:
     with os.fdopen(read_end, "rb") as stream:
         return [json.loads(line) for line in stream.read().splitlines()]

@@ -203,7 +203,10 @@ def test_wrong_tokens_are_refused(tmp_path: Path) -> None:
         add_token(file, "one", ["read"])
     with pytest.raises(UnknownName, match="token 'tow' is unknown"):
         remove_token(file, "tow")
-    for content in ("{", '{"version": 2, "tokens": []}', '{"version": 1, "tokens": [{"name": "x"}]}', "[]"):
+    row = '{"version": 1, "tokens": [{"name": %s, "digest": %s, "scopes": %s, "portfolios": ["*"]}]}'
+    wrong_types = [row % ('"x"', 2, '["read"]'), row % (1, '"a"', '["read"]'), row % ('"x"', '"a"', '"read"')]
+    wrong = ["{", '{"version": 2, "tokens": []}', '{"version": 1, "tokens": [{"name": "x"}]}', "[]", *wrong_types]
+    for content in wrong:  # with a digest that is a number, every request got 500
         file.write_text(content)
         with pytest.raises(UnreadableFile, match="is not a file of tokens"):
             read_tokens(file)

@@ -46,6 +46,9 @@ def check(folder: Path, text: str) -> Any:
         (HEAD + NAMES + CONTEXT + UCB + CROSSED % 2, True),
         (HEAD + NAMES + UCB + CROSSED % 3, False),
         (HEAD + UCB + CROSSED % 3, False),
+        (HEAD + "explore = 0.9\n" + UCB, True),  # it was refused, as a round had no learner
+        (HEAD + "explore = 1.0\n" + UCB, True),
+        (HEAD + '[reward]\naggregate = "sum"\ndeadline = "1h"\ndefault = 0.0\n' + UCB, True),  # rewards have keys
         (HEAD + WIDE + '[[learner]]\nuse = "OFUL"\nname = "narrow"\ndim = 2\n', False),
         (HEAD + NAMES.rstrip() + '\nfeatures = ["a", "b", "c", "d", "e", "f"]\n' + CONTEXT + WIDE, False),
     ],
