@@ -50,6 +50,12 @@ T = TypeVar("T")
 accelerate()
 
 
+def read_mark(line: bytes) -> tuple[int, str]:
+    """Return the number of an event and the id of its journal, as a lock file has them; 0 if it has none."""
+    seq, _, journal_id = line[:MARK_LENGTH].decode("ascii", "replace").partition(" ")
+    return (int(seq), journal_id.strip()) if seq.isdecimal() else (0, "")
+
+
 class LockFile:
     """The lock file next to a journal: held from its creation until `close`, or until the process ends.
 
@@ -90,10 +96,10 @@ class LockFile:
         """Note the last committed event."""
         os.pwrite(self._file, (MARK % (seq, journal_id)).encode(), 0)
 
-    def marked(self, journal_id: str | None = None) -> int:
-        """The last event that was noted, for the journal with this id if it is given; 0 if none was."""
-        seq, _, marked_id = os.pread(self._file, MARK_LENGTH, 0).decode("ascii", "replace").partition(" ")
-        return int(seq) if journal_id in (None, marked_id.strip()) and seq.isdecimal() else 0
+    @property
+    def marked(self) -> tuple[int, str]:
+        """The last event that was noted, and the id of its journal; 0 if none was."""
+        return read_mark(os.pread(self._file, MARK_LENGTH, 0))
 
     def close(self) -> None:
         os.close(self._file)
@@ -177,14 +183,15 @@ class SQLiteJournal:
 
     def lease(self) -> int:
         """Take the right to write, create or migrate the tables, and start the writer; returns the epoch."""
-        is_new = not self.path.exists()
         lock = LockFile(self.path)
         try:
+            if not self.path.exists():
+                self._check_end(lock)
             connection = self._guarded(
                 lambda: sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS)
             )
             try:
-                epoch = self._prepare(connection, lock, is_new)
+                epoch = self._prepare(connection, lock)
             except BaseException:
                 connection.close()
                 raise
@@ -195,11 +202,11 @@ class SQLiteJournal:
         self._writer = Writer(connection, self._committed, self.portfolio)
         return epoch
 
-    def _prepare(self, connection: sqlite3.Connection, lock: LockFile, is_new: bool) -> int:
+    def _prepare(self, connection: sqlite3.Connection, lock: LockFile) -> int:
         def prepare() -> int:
             version = schema.version_of(connection, self.path)
-            if version == 0 and not is_new:
-                self._check_end(lock, lock.marked())
+            if version == 0:
+                self._check_end(lock)
             if version == 0:  # before the first page is written; without it, `shrink` does nothing
                 connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -220,16 +227,23 @@ class SQLiteJournal:
             return int(meta["epoch"])
 
         epoch = self._guarded(prepare)
-        self._check_end(lock, lock.marked(self._id))
+        self._check_end(lock)
         lock.mark(self._last_seq, self._id)
         return epoch
 
-    def _check_end(self, lock: LockFile, marked: int) -> None:
-        if marked > self._last_seq:
-            raise UnreadableFile(
-                f"{str(self.path)!r} ends at event {self._last_seq}, but {marked} were committed: its end is lost. "
-                f"Restore a backup, or remove {lock.path.name!r} to accept the loss"
-            )
+    def _check_end(self, lock: LockFile) -> None:
+        """Raise an error, before anything is marked, if events are missing that the lock file knows of."""
+        marked, journal_id = lock.marked
+        if self._id and marked and journal_id != self._id:
+            fault = "is another journal than the one that was open here"
+        elif marked > self._last_seq:
+            fault = f"ends at event {self._last_seq}"
+        else:
+            return
+        raise UnreadableFile(
+            f"{str(self.path)!r} {fault}, but {marked} were committed: its end is lost. Restore a backup, or remove "
+            f"{lock.path.name!r} to accept the loss"
+        )
 
     def append(self, events: Sequence[Event], commit: Commit) -> None:
         """Queue a batch; `commit` finishes when all before it and itself are durable."""

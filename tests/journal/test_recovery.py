@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +18,8 @@ import equipoise
 from equipoise import Portfolio
 from equipoise.errors import EquipoiseError, JournalFailed, StoreConflict, UnreadableFile
 from equipoise.journal import SQLiteJournal, digest, rebuild, recover
-from equipoise.journal.maintenance import compare, differences
+from equipoise.journal.maintenance import compare, differences, restore
+from equipoise.journal.sqlite import MARK_LENGTH
 from equipoise.journal.writer import MAX_AT_ONCE, Commit
 from equipoise.learners import UCB, Constant
 from equipoise.portfolio import Event
@@ -283,9 +285,71 @@ def test_a_log_that_lost_all_is_not_begun_again(tmp_path: Path, lost: str) -> No
     crash.with_name(lost).write_bytes(b"")
     with pytest.raises(UnreadableFile, match=r"ends at event 0, but \d+ were committed: its end is lost"):
         reopened(crash, make)
-    crash.unlink()  # whoever removes a journal wants a new one
+    crash.with_name("shop.db.lock").unlink()  # as the message says
     with reopened(crash, make) as live:
         assert live.certificate().rounds == 0
+
+
+def without(crash: Path, *ends: str) -> None:
+    for end in ends:
+        crash.with_name(crash.name + end).unlink()
+
+
+def small_journal(crash: Path) -> None:
+    """Another journal with fewer events takes the place of this one."""
+    without(crash, "", "-wal")
+    equipoise.open(crash.with_name("other.db"), make).close()
+    crash.with_name("other.db").rename(crash)
+
+
+LOSSES: dict[str, Callable[[Path], None]] = {
+    "file and log gone": lambda crash: without(crash, "", "-wal"),
+    "file gone": lambda crash: without(crash, ""),
+    "log gone": lambda crash: without(crash, "-wal"),
+    "empty file": lambda crash: (without(crash, "-wal"), crash.write_bytes(b"")),  # type: ignore[dict-item,return-value]
+    "another journal": small_journal,
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_it_does_not_start_empty_where_the_lock_file_knows_better(tmp_path: Path, loss: str) -> None:
+    with reopened(tmp_path / "shop.db", make) as live:
+        play(live, 5)
+        last = live.journal.last_seq
+        crash = image(live.journal.path, tmp_path / "crash")
+    lock = crash.with_name("shop.db.lock")
+    mark = lock.read_bytes()[:MARK_LENGTH]
+    LOSSES[loss](crash)
+    for _ in range(2):  # the first refusal keeps the mark
+        with pytest.raises(UnreadableFile, match=rf"but {last} were committed: .*Restore a backup, or remove 'shop"):
+            reopened(crash, make)
+        assert lock.read_bytes()[:MARK_LENGTH] == mark
+    lock.unlink()  # as the message says
+    with reopened(crash, make) as live:
+        assert live.certificate().rounds == 0
+
+
+def test_a_backup_takes_the_place_of_a_lost_journal(tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    with reopened(path, make) as live:
+        play(live, 5)
+        live.backup(tmp_path / "copy.db")
+        play(live, 5, 5)
+    path.unlink()
+    restore(tmp_path / "copy.db", path)
+    with reopened(path) as live:
+        assert live.health()["rounds"] == 5
+
+
+def test_without_the_check_it_starts_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control."""
+    with reopened(tmp_path / "shop.db", make) as live:
+        play(live, 5)
+        crash = image(live.journal.path, tmp_path / "crash")
+    without(crash, "", "-wal")
+    monkeypatch.setattr(SQLiteJournal, "_check_end", lambda self, lock: None)
+    with reopened(crash, make) as live:
+        assert live.health()["rounds"] == 0
 
 
 def test_a_damaged_first_event_is_no_matter_with_a_good_snapshot(closed: tuple[Path, str]) -> None:
