@@ -243,6 +243,7 @@ class LivePortfolio:
             "snapshot_error": self._background.error,
             "archived": self.journal.archived,
             "retention_error": self._retainer.error,
+            "damage": self.journal.damage,
             "sqlite_version": sqlite3.sqlite_version,
         }
 

@@ -11,20 +11,20 @@ import hashlib
 import os
 import sqlite3
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from math import inf
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
 from time import time as clock
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from equipoise.errors import EquipoiseError, JournalFailed, JournalLocked, UnreadableFile
+from equipoise.errors import EquipoiseError, FileUnavailable, JournalFailed, JournalLocked, UnreadableFile
 from equipoise.journal import schema
 from equipoise.journal.protocol import SnapshotInfo
 from equipoise.journal.writer import Commit, Row, Work, Writer, finish, transaction
-from equipoise.portfolio.events import Event
+from equipoise.portfolio.events import Event, logger
 from equipoise.storage.codec import accelerate, decode, encode
 from equipoise.types import Config, Plain
 
@@ -39,6 +39,8 @@ ROWS_PER_TRANSACTION = 256  # redacted or removed
 VACUUM_PAGES = 64  # given back to the file system in one transaction
 MAX_CHECKPOINTS, CHECKPOINT_SECONDS = 100, 0.05  # tries to empty the WAL, and the pause between two
 BUSY_SECONDS = 5.0
+CHECK_SECONDS = 0.5  # for the pages at a start, which is enough for gigabytes in memory; a scrub checks the rest later
+CHECK_STEPS = 10_000  # of SQLite between two looks at the time
 COLUMNS = "seq, kind, key, subject, time, derived, version, redacted, data, crc"
 LATEST_AMONG, MAX_LATEST = 5_000, 200
 REMOVED = ("context", "digest", "outcome")  # what redaction removes
@@ -46,14 +48,64 @@ ERRORS = frozenset({"failures", "failed"})  # entries that end with the message 
 MARK = "%020d %s\n"  # number of the last committed event, id of the journal
 MARK_LENGTH = len(MARK % (0, "0" * 16))
 
+UNAVAILABLE = frozenset(  # other errors of SQLite are damage
+    {
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
+
 T = TypeVar("T")
 accelerate()
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether an error of SQLite says that the file is damaged, and not that it cannot be used at present."""
+    if isinstance(error, sqlite3.ProgrammingError):  # the connection is closed
+        return False
+    code: int | None = getattr(error, "sqlite_errorcode", None)  # text that is not UTF-8 has none
+    return code is None or code & 0xFF not in UNAVAILABLE
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite into errors that name the file."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        kind = UnreadableFile if is_damage(error) else FileUnavailable
+        raise kind(f"{str(path)!r} could not be used as a journal: {error}") from error
+
+
+def quick_check(connection: sqlite3.Connection, seconds: float) -> str:
+    """Check the structure of the pages; return the first fault, empty if there is none or the time was too short."""
+    until = monotonic() + seconds
+    connection.set_progress_handler(lambda: monotonic() > until, CHECK_STEPS)
+    try:
+        (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        return str(error) if is_damage(error) else ""
+    finally:
+        connection.set_progress_handler(None, 0)
+    return "" if found == "ok" else " ".join(str(found).split())
 
 
 def read_mark(line: bytes) -> tuple[int, str]:
     """Return the number of an event and the id of its journal, as a lock file has them; 0 if it has none."""
     seq, _, journal_id = line[:MARK_LENGTH].decode("ascii", "replace").partition(" ")
     return (int(seq), journal_id.strip()) if seq.isdecimal() else (0, "")
+
+
+def lock_path(journal: Path) -> Path:
+    return journal.with_name(journal.name + ".lock")
 
 
 class LockFile:
@@ -67,7 +119,7 @@ class LockFile:
     def __init__(self, journal: Path) -> None:
         if fcntl is None:  # pragma: no cover - other systems
             raise EquipoiseError("a journal needs file locks as on Linux and macOS, which this system does not have")
-        self.path = journal.with_name(journal.name + ".lock")
+        self.path = lock_path(journal)
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -128,6 +180,7 @@ class SQLiteJournal:
         self._lock: LockFile | None = None
         self._last_seq = self._archived = 0
         self._id = ""
+        self.damage = ""  # that the check of the pages found when the lease was taken
 
     @property
     def last_seq(self) -> int:
@@ -187,9 +240,10 @@ class SQLiteJournal:
         try:
             if not self.path.exists():
                 self._check_end(lock)
-            connection = self._guarded(
-                lambda: sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS)
-            )
+            with reading(self.path):
+                connection = sqlite3.connect(
+                    self.path, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS
+                )
             try:
                 epoch = self._prepare(connection, lock)
             except BaseException:
@@ -226,8 +280,12 @@ class SQLiteJournal:
             (self._last_seq,) = connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
             return int(meta["epoch"])
 
-        epoch = self._guarded(prepare)
+        with reading(self.path):
+            epoch = prepare()
         self._check_end(lock)
+        self.damage = quick_check(connection, CHECK_SECONDS)
+        if self.damage:
+            logger.error("%s: the journal is damaged (%s): restore a backup", self.portfolio, self.damage)
         lock.mark(self._last_seq, self._id)
         return epoch
 
@@ -288,13 +346,8 @@ class SQLiteJournal:
         self._do([("UPDATE snapshots SET base = 1 WHERE seq = ?", (seq,))])
 
     def _snapshot(self, seq: int) -> bytes:
-        data = b"".join(
-            data for (data,) in self._query("SELECT data FROM snapshot_parts WHERE seq = ? ORDER BY part", seq)
-        )
-        rows = self._query("SELECT digest FROM snapshots WHERE seq = ?", seq)
-        if not rows or rows[0][0] != hashlib.sha256(data).hexdigest():
-            raise UnreadableFile(f"{str(self.path)!r} has a damaged snapshot at event {seq}")
-        return data
+        with reading(self.path), closing(connect_reader(self.path)) as connection:
+            return b"".join(snapshot_parts(connection, seq, self.path))
 
     def put_snapshot(self, seq: int, state: Config, *, base: bool = False) -> None:
         """Store the state at an event in parts, between which events are written; two snapshots are kept."""
@@ -425,10 +478,9 @@ class SQLiteJournal:
     def _rows(self, from_seq: int) -> Iterator[Row]:
         """Checked rows, without gaps."""
         expected = from_seq
-        with closing(self._connect_reader()) as connection:
-            statement = f"SELECT {COLUMNS} FROM events WHERE seq >= ? ORDER BY seq"
-            rows = self._guarded(lambda: connection.execute(statement, (from_seq,)))
-            while (row := self._guarded(rows.fetchone)) is not None:
+        statement = f"SELECT {COLUMNS} FROM events WHERE seq >= ? ORDER BY seq"
+        with reading(self.path), closing(connect_reader(self.path)) as connection:
+            for row in connection.execute(statement, (from_seq,)):
                 if row[0] != expected and expected <= (archived := self.archived):
                     raise UnreadableFile(
                         f"{str(self.path)!r} has no event {expected}: the events up to {archived} were archived"
@@ -436,7 +488,7 @@ class SQLiteJournal:
                 if row[0] != expected:
                     raise UnreadableFile(f"{str(self.path)!r} has no event {expected}, though later ones are there")
                 expected += 1
-                yield _check_row(row, self.path)
+                yield check_row(row, self.path)
 
     def _event(self, row: Row) -> Event:
         seq, kind, key, _, time, derived, version, _, data, _ = row
@@ -444,22 +496,23 @@ class SQLiteJournal:
 
     def _events(self, where: str, *arguments: object) -> list[Event]:
         rows = self._query(f"SELECT {COLUMNS} FROM events WHERE {where}", *arguments)
-        return [self._event(_check_row(row, self.path)) for row in rows]
+        return [self._event(check_row(row, self.path)) for row in rows]
 
     def _query(self, statement: str, *arguments: object) -> list[Row]:
-        with closing(self._connect_reader()) as connection:
-            rows: list[Row] = self._guarded(lambda: connection.execute(statement, arguments).fetchall())
-            return rows
+        with reading(self.path), closing(connect_reader(self.path)) as connection:
+            return connection.execute(statement, arguments).fetchall()
 
-    def _connect_reader(self) -> sqlite3.Connection:
-        return self._guarded(lambda: connect_reader(self.path))
 
-    def _guarded(self, action: Callable[[], T]) -> T:
-        """What SQLite says about a file, as an error that names it."""
-        try:
-            return action()
-        except sqlite3.Error as error:
-            raise UnreadableFile(f"{str(self.path)!r} could not be used as a journal: {error}") from error
+def snapshot_parts(connection: sqlite3.Connection, seq: int, path: Path) -> Iterator[bytes]:
+    """Yield the parts of a snapshot; raise an error, at the end at the latest, if it is damaged."""
+    digest = hashlib.sha256()
+    for (data,) in connection.execute("SELECT data FROM snapshot_parts WHERE seq = ? ORDER BY part", (seq,)):
+        if not isinstance(data, bytes):
+            break  # a value of another type
+        digest.update(data)
+        yield data
+    if connection.execute("SELECT digest FROM snapshots WHERE seq = ?", (seq,)).fetchone() != (digest.hexdigest(),):
+        raise UnreadableFile(f"{str(path)!r} has a damaged snapshot at event {seq}")
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:
@@ -483,7 +536,8 @@ def _crc(head: list[Any], data: bytes) -> int:
     return zlib.crc32(data, zlib.crc32(repr(head).encode()))
 
 
-def _check_row(row: Row, path: Path) -> Row:
+def check_row(row: Row, path: Path) -> Row:
+    """Return a row of `COLUMNS`; raise an error if it is damaged."""
     *head, data, crc = row
     if not isinstance(data, bytes) or _crc(head, data) != crc:
         raise UnreadableFile(f"{str(path)!r} has a damaged event {row[0]}: its checksum does not match")
