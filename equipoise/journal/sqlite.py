@@ -436,7 +436,7 @@ class SQLiteJournal:
             if not any(busy):
                 return
             sleep(CHECKPOINT_SECONDS)
-        raise EquipoiseError(
+        raise FileUnavailable(
             f"{str(self.path)!r}: contexts were removed, but its WAL still has them, because another process reads the "
             "journal: repeat this when it has ended"
         )

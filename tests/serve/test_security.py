@@ -37,7 +37,7 @@ NEEDED = {
         *("portfolios", "portfolio", "eliminations", "events", "metrics", "overview", "watch_overview", "view"),
         *("watch_portfolio", "timeline", "learner", "decisions", "decision"),
     },
-    "admin": {"add_learner", "change_learner", "remove_learner"},
+    "admin": {"add_learner", "change_learner", "remove_learner", "forget", "expire"},
     None: {"health", "ready", "page"},
 }
 COVERED, FOREIGN = "arms", "colors"
@@ -47,6 +47,7 @@ BODIES = {
     "withdraw": {"id": "other"},
     "add_learner": {"use": "UCB", "settings": {"arms": 3}},
     "change_learner": {"state": "suspended"},
+    "forget": {"ids": ["none"]},
 }
 OPEN_ENDED = {each.id for each in OPERATIONS if each.media_type == "text/event-stream"}
 
