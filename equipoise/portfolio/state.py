@@ -530,10 +530,10 @@ class PortfolioState:
     def to_plain(self) -> Config:
         """Return everything: settings, learned state, open decisions."""
         learners = [None if learner is None else describe_part(learner) for learner in self.pool.learners]
+        refusals = [member.refusals for member in self.pool.members]
         return {
             "learners": learners,
             "members": [member.state() for member in self.pool.members],
-            "refusals": [member.refusals for member in self.pool.members],
             "selector": describe_part(self.selection.selector),
             "settings": self.settings.to_plain(),
             "declared": self.declared.to_plain(),
@@ -545,6 +545,7 @@ class PortfolioState:
             "blocked_at": self.events.blocked_at,
             "tickets": self.tickets.state(),
             "updates": self.updates.state(),
+            **({"refusals": refusals} if any(refused for refused, *_ in refusals) else {}),
         }
 
     @classmethod

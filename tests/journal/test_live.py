@@ -53,6 +53,7 @@ def test_every_read_says_what_the_portfolio_says(tmp_path: Path) -> None:
         reads: dict[str, tuple[Any, ...]] = {
             **dict.fromkeys(("certificate", "standing", "statements", "describe", "to_json", "records"), ()),
             "pending_learners": (),
+            "pending_contexts": (),
             "compare": ("two", "three"),
             "explain": ("two",),
             "counted": (0.5,),
