@@ -179,9 +179,9 @@ class Golden(NamedTuple):
 
 GOLDEN = {
     "arms": Golden(make_arms, play_arms, lambda: [*make_arms().learners[:2], UCB(3, scale=2.0, name="late")]),
+    "clock": Golden(make_clock, play_clock),
     "contexts": Golden(make_contexts, play_contexts),
     "rules": Golden(make_rules, play_rules),
-    "clock": Golden(make_clock, play_clock),
 }
 
 
