@@ -162,11 +162,17 @@ def closed(tmp_path: Path) -> tuple[Path, str]:
 
 
 CUT = "UPDATE snapshot_parts SET data = substr(data, 1, length(data) - 1) WHERE seq = ?"
+OF_ANOTHER_TYPE = (
+    "UPDATE snapshot_parts SET data = 'text' WHERE seq = ?",
+    "UPDATE snapshot_parts SET data = 5 WHERE seq = ?",
+    "UPDATE snapshots SET digest = 5 WHERE seq = ?",
+    "UPDATE snapshots SET digest = x'00' WHERE seq = ?",
+)
 FLIPPED = "UPDATE snapshot_parts SET data = data || x'00' WHERE seq = ?"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [CUT, FLIPPED, "DELETE FROM snapshot_parts WHERE seq = ?"])
+@pytest.mark.parametrize("how", [CUT, FLIPPED, "DELETE FROM snapshot_parts WHERE seq = ?", *OF_ANOTHER_TYPE])
 @pytest.mark.parametrize("n_damaged", [1, 2])
 def test_a_damaged_snapshot_is_skipped(closed: tuple[Path, str], how: str, n_damaged: int) -> None:
     path, expected = closed

@@ -381,7 +381,8 @@ def test_an_answer_is_one_write_and_says_the_same_as_in_two() -> None:
     async def main() -> None:
         whole, headers, body = await ask(b"")
         parts, other_headers, other_body = await ask(b"Connection: close\r\n")  # one of the cases left to the server
-        assert (whole.writes, whole.closed) == (1, False) and (parts.writes, parts.closed) == (2, True)
+        assert (whole.writes, whole.closed) == (1, False)
+        assert parts.closed and parts.writes in (1, 2)  # before 0.54, uvicorn joins them
         assert other_headers.pop(b"connection") == b"close" and body == other_body
         assert headers == other_headers and headers[b"x-frame-options"] == b"DENY" and headers[b"x-request-id"] == b"a"
         assert int(headers[b"content-length"]) == len(body)
