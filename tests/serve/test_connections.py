@@ -80,6 +80,10 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
+# Whether this uvicorn ends a connection whose client asks for it; older ones leave that to the client.
+CLOSES = tuple(map(int, uvicorn.__version__.split(".")[:2])) >= (0, 54)
+
+
 @pytest.mark.parametrize("piece", [b"a" * 4096, b"a: b\r\n" * 700])
 def test_endless_headers_end_the_connection(piece: bytes) -> None:
     async def main() -> None:
@@ -382,8 +386,9 @@ def test_an_answer_is_one_write_and_says_the_same_as_in_two() -> None:
         whole, headers, body = await ask(b"")
         parts, other_headers, other_body = await ask(b"Connection: close\r\n")  # one of the cases left to the server
         assert (whole.writes, whole.closed) == (1, False)
-        assert parts.closed and parts.writes in (1, 2)  # before 0.54, uvicorn joins them
-        assert other_headers.pop(b"connection") == b"close" and body == other_body
+        if CLOSES:
+            assert (parts.writes, parts.closed, other_headers.pop(b"connection")) == (2, True, b"close")
+        assert body == other_body
         assert headers == other_headers and headers[b"x-frame-options"] == b"DENY" and headers[b"x-request-id"] == b"a"
         assert int(headers[b"content-length"]) == len(body)
 
