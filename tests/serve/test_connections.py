@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import random
+import re
 import tracemalloc
 import weakref
 from functools import partial
@@ -64,9 +65,9 @@ class Transport(asyncio.Transport):
 
 
 async def connect(
-    crowd: Crowd | None = None, state: ServerState | None = None, protocol: Any = None
+    crowd: Crowd | None = None, state: ServerState | None = None, protocol: Any = None, app: Any = None
 ) -> tuple[Any, Transport]:
-    config = uvicorn.Config(create_app(configs(ARMS)), ws="none", lifespan="off", log_config=None)
+    config = uvicorn.Config(app or create_app(configs(ARMS)), ws="none", lifespan="off", log_config=None)
     config.load()
     made = protocol or partial(Connection, crowd=crowd or Crowd())
     connection = made(config=config, server_state=state or ServerState(), app_state={})
@@ -265,6 +266,72 @@ def test_bytes_around_a_body_are_counted_within_one_read(request_: bytes) -> Non
         head, _, body = transport.written.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 400") and b"x-frame-options: DENY" in head and transport.closed
         assert json.loads(body)["type"] == "urn:equipoise:problem:malformed-request"
+
+    asyncio.run(main())
+
+
+DECIDE = b"POST /v1/portfolios/arms/decide HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+BODY = b'{"id": "outer"}'
+HIDDEN = DECIDE + b'Content-Length: 16\r\n\r\n{"id": "hidden"}'
+CHUNKS = b"Transfer-Encoding: chunked\r\n"
+# Requests on whose end a proxy and the service might disagree, with another one hidden behind it.
+SMUGGLED = {
+    "length and chunks": DECIDE + CHUNKS + b"Content-Length: 5\r\n\r\n0\r\n\r\n",
+    "chunks and length": DECIDE + b"Content-Length: 5\r\n" + CHUNKS + b"\r\n0\r\n\r\n",
+    "two lengths": DECIDE + b"Content-Length: 15\r\nContent-Length: 0\r\n\r\n" + BODY,
+    "list of lengths": DECIDE + b"Content-Length: 15, 0\r\n\r\n" + BODY,
+    "signed length": DECIDE + b"Content-Length: +15\r\n\r\n" + BODY,
+    "negative length": DECIDE + b"Content-Length: -1\r\n\r\n" + BODY,
+    "hexadecimal length": DECIDE + b"Content-Length: 0xf\r\n\r\n" + BODY,
+    "unknown coding": DECIDE + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+    "coding after chunks": DECIDE + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+    "space before colon": DECIDE + b"Content-Length : 15\r\n\r\n" + BODY,
+    "folded header": DECIDE + b"X: a\r\n Content-Length: 0\r\nContent-Length: 15\r\n\r\n" + BODY,
+    "bare line feed in a chunk": DECIDE + CHUNKS + b"\r\nf\n" + BODY + b"\r\n0\r\n\r\n",
+    "chunk longer than its size": DECIDE + CHUNKS + b"\r\n5\r\n" + BODY + b"\r\n0\r\n\r\n",
+    "size of a chunk that overflows": DECIDE + CHUNKS + b"\r\n1000000000000000f\r\n" + BODY + b"\r\n0\r\n\r\n",
+    "zero in a header": DECIDE + b"X: a\0b\r\nContent-Length: 15\r\n\r\n" + BODY,
+}
+
+
+@pytest.mark.parametrize("form", SMUGGLED)
+def test_no_request_hides_in_another_one(form: str) -> None:
+    """It is refused, and the connection ends."""
+
+    async def main() -> None:
+        connection, transport = await connect()
+        connection.data_received(SMUGGLED[form] + HIDDEN)
+        await settle()
+        statuses = re.findall(rb"^HTTP/1.1 (\d+)", transport.written, re.MULTILINE)
+        assert statuses == [b"400"] and transport.closed and b"hidden" not in transport.written
+        connection.connection_lost(None)
+        await settle()
+
+    asyncio.run(main())
+
+
+def test_a_client_that_is_gone_has_decided_once() -> None:
+    """Its request came in as a whole, so it is carried out; the repeated one gets the same answer."""
+
+    async def main() -> None:
+        app = create_app(configs(ARMS))
+        for k in range(20):
+            body = b'{"id": "%d"}' % k
+            request = DECIDE + b"Content-Length: %d\r\n\r\n" % len(body) + body
+            for ticks in (0, k % 4):
+                connection, _ = await connect(app=app)
+                connection.data_received(request)
+                for _ in range(ticks):
+                    await asyncio.sleep(0)
+                connection.connection_lost(None)
+                await settle()
+            connection, transport = await connect(app=app)
+            connection.data_received(request)
+            await settle()
+            assert transport.written.startswith(b"HTTP/1.1 200")
+            connection.connection_lost(None)
+        engine = app.service.portfolios["arms"].engine
+        assert await engine.run(lambda hosted: hosted.portfolio.health()["rounds"]) == 20
 
     asyncio.run(main())
 

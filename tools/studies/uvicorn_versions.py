@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-VERSIONS = ("0.34.0", "0.38.0", "0.42.0", "0.46.0", "0.50.0", "0.54.0")  # the first and the last are those of pyproject.toml
+VERSIONS = ("0.34.0", "0.38.0", "0.42.0", "0.46.0", "0.50.0", "0.54.0")  # from the first allowed to the last
 TESTS = ("tests/serve/test_connections.py", "tests/serve/test_limits.py", "tests/serve/test_streams.py")
 
 
