@@ -55,9 +55,7 @@ PORTFOLIO = (
     Series("equipoise_open_decisions", "health.open", "Decisions that wait for their reward"),
     Series("equipoise_open_bytes", "health.open_bytes", "Memory of the decisions that wait for their reward"),
     Series("equipoise_overdue_decisions", "health.overdue", "Decisions past their deadline that are not closed yet"),
-    Series(
-        "equipoise_extended_decisions", "health.extended", "Open decisions with deadlines that a start extended"
-    ),
+    Series("equipoise_extended_decisions", "health.extended", "Open decisions with deadlines that a start extended"),
     Series("equipoise_blocking_decisions", "health.blocking", "Decisions that hold up the rewards of others"),
     Series("equipoise_waiting_rounds", "health.waiting_rounds", "Rewarded rounds behind a missing reward"),
     Series("equipoise_waiting_bytes", "health.waiting_bytes", "Memory of the rounds behind a missing reward"),
