@@ -148,8 +148,8 @@ class JournalEngine:
         if isinstance(deadline, float) and passed > deadline and portfolio.n_pending:
             portfolio.extend_deadlines(passed, at=at)
             logger.error(
-                "%s: by the clock, %.0f s have passed since the last event, more than the deadline. They do not count for "
-                "the %d open decisions; if the clock is right, `POST .../expire` closes these now",
+                "%s: by the clock, %.0f s have passed since the last event, more than the deadline. They do not count "
+                "for the %d open decisions; if the clock is right, `POST .../expire` closes these now",
                 *(self._live.name, passed, portfolio.n_pending),
             )
 

@@ -308,11 +308,16 @@ def small_journal(crash: Path) -> None:
     crash.with_name("other.db").rename(crash)
 
 
+def empty(crash: Path) -> None:
+    without(crash, "-wal")
+    crash.write_bytes(b"")
+
+
 LOSSES: dict[str, Callable[[Path], None]] = {
     "file and log gone": lambda crash: without(crash, "", "-wal"),
     "file gone": lambda crash: without(crash, ""),
     "log gone": lambda crash: without(crash, "-wal"),
-    "empty file": lambda crash: (without(crash, "-wal"), crash.write_bytes(b"")),  # type: ignore[dict-item,return-value]
+    "empty file": empty,
     "another journal": small_journal,
 }
 

@@ -251,8 +251,8 @@ def test_a_full_disk(small_disk: Path, caplog: pytest.LogCaptureFixture) -> None
         for path, body in (("decide", {}), ("rewards", {"id": acknowledged[0], "reward": 1.0})):
             assert service.post(f"{ARMS_PATH}/{path}", json=body).status_code == 503
         assert (service.get("/readyz").status_code, service.get("/healthz").status_code) == (503, 200)
-        lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-        assert len(lines) == 1 and "arms: the journal could not be written" in lines[0]
+        logged = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+        assert len(logged) == 1 and "arms: the journal could not be written" in logged[0]
         series = samples(service)
         assert series["equipoise_journal_failed", "arms"] == 1
         assert series["equipoise_events_total", "arms"] >= len(acknowledged)

@@ -27,6 +27,7 @@ from equipoise.serve import engine as engine_module
 from equipoise.serve import handlers
 from equipoise.serve.dashboard import handlers as dashboard
 from equipoise.serve.failures import kind_of
+from equipoise.serve.hosted import Hosted
 from tests.journal.damage import zero_page
 from tests.serve.served import ARMS, client, samples, service_of
 
@@ -67,7 +68,7 @@ def test_an_answer_has_no_path_and_the_log_has_it(
         raise error
 
     with client(ARMS) as service, caplog.at_level(logging.ERROR, "equipoise.serve"):
-        monkeypatch.setattr(handlers.Hosted, "decide", fail)
+        monkeypatch.setattr(Hosted, "decide", fail)
         monkeypatch.setattr(dashboard, "files", fail)
         for answer in (service.post(f"{PATH}/decide", json={"id": "x"}), service.get("/static/app.js")):
             assert (answer.status_code, answer.json()["type"]) == (status, TYPES + slug)
