@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from math import inf
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 from time import time as clock
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -39,8 +39,7 @@ ROWS_PER_TRANSACTION = 256  # redacted or removed
 VACUUM_PAGES = 64  # given back to the file system in one transaction
 MAX_CHECKPOINTS, CHECKPOINT_SECONDS = 100, 0.05  # tries to empty the WAL, and the pause between two
 BUSY_SECONDS = 5.0
-CHECK_SECONDS = 0.5  # for the pages at a start, which is enough for gigabytes in memory; a scrub checks the rest later
-CHECK_STEPS = 10_000  # of SQLite between two looks at the time
+CHECK_BYTES = 1 << 25  # of a file whose pages are checked at a start; larger ones take seconds if the disk is slow
 COLUMNS = "seq, kind, key, subject, time, derived, version, redacted, data, crc"
 LATEST_AMONG, MAX_LATEST = 5_000, 200
 REMOVED = ("context", "digest", "outcome")  # what redaction removes
@@ -85,16 +84,12 @@ def reading(path: Path) -> Iterator[None]:
         raise kind(f"{str(path)!r} could not be used as a journal: {error}") from error
 
 
-def quick_check(connection: sqlite3.Connection, seconds: float) -> str:
-    """Check the structure of the pages; return the first fault, empty if there is none or the time was too short."""
-    until = monotonic() + seconds
-    connection.set_progress_handler(lambda: monotonic() > until, CHECK_STEPS)
+def quick_check(connection: sqlite3.Connection) -> str:
+    """Check the structure of the pages; return the first fault, empty if there is none."""
     try:
         (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.Error as error:
         return str(error) if is_damage(error) else ""
-    finally:
-        connection.set_progress_handler(None, 0)
     return "" if found == "ok" else " ".join(str(found).split())
 
 
@@ -283,7 +278,8 @@ class SQLiteJournal:
         with reading(self.path):
             epoch = prepare()
         self._check_end(lock)
-        self.damage = quick_check(connection, CHECK_SECONDS)
+        if self.path.stat().st_size <= CHECK_BYTES:
+            self.damage = quick_check(connection)
         if self.damage:
             logger.error("%s: the journal is damaged (%s): restore a backup", self.portfolio, self.damage)
         lock.mark(self._last_seq, self._id)
