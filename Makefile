@@ -72,6 +72,9 @@ chaos: venv ## check what live portfolios, journals and the service promise at f
 	$(RUN) tools.studies.live_portfolio
 	$(RUN) tools.studies.kill_journal
 	$(RUN) tools.studies.kill_service
+	$(RUN) tools.studies.kill_service --term --kills 40 --events 100000
+	$(RUN) tools.studies.attacks
+	$(RUN) tools.studies.uvicorn_versions
 	$(RUN) tools.studies.soak
 
 interpreted: venv ## run the tests as plain Python, without compiling anything (some ten minutes)

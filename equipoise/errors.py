@@ -106,6 +106,10 @@ class UnreadableFile(EquipoiseError):  # noqa: N818
     """A file is truncated, was modified, or has a version that this release cannot read."""
 
 
+class FileUnavailable(UnreadableFile):
+    """A file cannot be used at present: too many open files, a device error, a lock. It need not be damaged."""
+
+
 class StoreConflict(EquipoiseError):  # noqa: N818
     """A folder or file contains something other than what is to be written or read."""
 

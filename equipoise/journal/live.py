@@ -31,7 +31,7 @@ from equipoise.journal.sqlite import SQLiteJournal
 from equipoise.journal.writer import Commit
 from equipoise.learner import MinimalLearner
 from equipoise.portfolio import Portfolio
-from equipoise.portfolio.events import Callback, Event, Listeners
+from equipoise.portfolio.events import Callback, Event, Listeners, logger
 from equipoise.portfolio.settings import Retention
 from equipoise.portfolio.tickets import Clock
 from equipoise.portfolio.warm_start import Log, LoggedRound, WarmStart
@@ -140,6 +140,7 @@ class LivePortfolio:
     learn = _of_portfolio(Portfolio.learn)
     withdraw = _of_portfolio(Portfolio.withdraw)
     expire = _of_portfolio(Portfolio.expire)
+    extend_deadlines = _of_portfolio(Portfolio.extend_deadlines)
     remove_learner = _of_portfolio(Portfolio.remove_learner)
     rename_learner = _of_portfolio(Portfolio.rename_learner)
     suspend = _of_portfolio(Portfolio.suspend)
@@ -244,6 +245,7 @@ class LivePortfolio:
             "snapshot_error": self._background.error,
             "archived": self.journal.archived,
             "retention_error": self._retainer.error,
+            "damage": self.journal.damage,
             "sqlite_version": sqlite3.sqlite_version,
         }
 
@@ -345,9 +347,7 @@ class LivePortfolio:
             except Exception as error:  # a refusal changed nothing, but may speak of what is not durable yet
                 refusal = error
             except BaseException:
-                self._failure = JournalFailed(
-                    "a call was interrupted while it changed the portfolio: reopen the journal"
-                )
+                self._fail("a call was interrupted while it changed the portfolio: reopen the journal")
                 raise
             commit = self._queue_events(loop)
         if self._seq >= self._background.next:
@@ -372,13 +372,17 @@ class LivePortfolio:
         try:
             self.journal.append(numbered, commit)
         except EquipoiseError as error:
-            self._failure = self._failure or JournalFailed(
-                f"an event could not be stored ({error}): reopen the journal"
-            )
+            if self._failure is None and self.journal.failure is None:
+                self._fail(f"an event could not be stored ({error}): reopen the journal")
             raise
         if numbered:
             self._seq, self._last_time = numbered[-1].seq, numbered[-1].time
         return commit
+
+    def _fail(self, reason: str) -> None:
+        """Accept no more calls."""
+        self._failure = JournalFailed(reason)
+        logger.error("%s: %s", self.name, reason)
 
     def _deliver(self, events: Sequence[Event]) -> None:
         for event in events:

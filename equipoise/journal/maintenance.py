@@ -12,9 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from equipoise.errors import EquipoiseError, StoreConflict, UnreadableFile
+from equipoise.journal import schema
 from equipoise.journal.archive import Archive
 from equipoise.journal.recovery import Recovered, rebuild, recover
-from equipoise.journal.sqlite import LockFile, SQLiteJournal, connect_reader
+from equipoise.journal.scrub import verify
+from equipoise.journal.sqlite import LockFile, SQLiteJournal, connect_reader, lock_path, read_mark
 from equipoise.portfolio import Portfolio
 from equipoise.storage.files import flush, replacing
 from equipoise.types import Config, Plain
@@ -23,7 +25,8 @@ from equipoise.types import Config, Plain
 def backup(path: str | Path, target: str | Path) -> int:
     """Write a consistent copy of a journal, also one that is in use; returns its number of events.
 
-    The copy is complete or not there at all. It replaces nothing.
+    All of the copy is checked before it takes its name; `UnreadableFile` says what is damaged, and then there is no
+    copy. It replaces nothing.
     """
     source, copy = Path(path), Path(target)
     if not source.is_file():
@@ -43,7 +46,6 @@ def restore(backup_path: str | Path, path: str | Path, *, replace: bool = False)
         raise UnreadableFile(f"{str(source)!r} does not exist, so there is no backup to restore")
     if target.exists() and not replace:
         raise StoreConflict(f"{str(target)!r} exists: restore to another file, or say that it is to be replaced")
-    check(SQLiteJournal(source, create=False))
     lock = LockFile(target)
     try:
         last_seq = _copy(source, target)
@@ -54,29 +56,37 @@ def restore(backup_path: str | Path, path: str | Path, *, replace: bool = False)
 
 
 def _copy(source: Path, target: Path) -> int:
+    marked, marked_id = _mark_of(source)
     try:
         with replacing(target) as temporary:
             with closing(connect_reader(source)) as reader, closing(sqlite3.connect(temporary)) as writer:
+                schema.version_of(reader, source)
                 reader.backup(writer)
                 writer.execute("PRAGMA journal_mode = DELETE")  # one file, without a WAL next to it
-                (last_seq,) = writer.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
             flush(temporary)
+            with closing(connect_reader(temporary)) as copy:  # as it is on disk
+                last_seq = verify(copy, source)
+                (own_id,) = copy.execute("SELECT value FROM meta WHERE key = 'id'").fetchone()
+            if marked > last_seq and marked_id == own_id:
+                raise UnreadableFile(
+                    f"{str(source)!r} ends at event {last_seq}, but {marked} were committed: its end is lost"
+                )
             for leftover in ("-wal", "-shm"):  # of a journal that is replaced: they do not belong to the new one
                 target.with_name(target.name + leftover).unlink(missing_ok=True)
         flush(target.parent)
+    except UnreadableFile as error:
+        raise UnreadableFile(f"there is no copy at {str(target)!r}: {error}") from error
     except (sqlite3.Error, OSError, EquipoiseError) as error:
         raise EquipoiseError(f"{str(source)!r} could not be copied to {str(target)!r}: {error}") from error
-    return int(last_seq)
+    return last_seq
 
 
-def check(journal: SQLiteJournal) -> int:
-    """Read every event of the file and every snapshot; return the number of events.
-
-    Raises `UnreadableFile` at the first that is damaged.
-    """
-    for snapshot in journal.snapshots():
-        journal.get_snapshot(snapshot.seq)
-    return sum(1 for _ in journal.read(journal.archived + 1))
+def _mark_of(journal: Path) -> tuple[int, str]:
+    """Return the last event that was committed, and the id of its journal, as the lock file says; 0 without one."""
+    try:
+        return read_mark(lock_path(journal).read_bytes())
+    except OSError:
+        return 0, ""
 
 
 class Comparison(NamedTuple):

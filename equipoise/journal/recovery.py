@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from typing import NamedTuple
 
-from equipoise.errors import EquipoiseError, StoreConflict, UnreadableFile
+from equipoise.errors import EquipoiseError, FileUnavailable, StoreConflict, UnreadableFile
 from equipoise.journal.protocol import Journal
 from equipoise.learner import MinimalLearner, part_name, savable
 from equipoise.portfolio import Portfolio
@@ -45,6 +45,8 @@ def recover(journal: Journal, template: Portfolio | None = None) -> Recovered:
     for start in starts(journal):
         try:
             state = start.state()
+        except FileUnavailable:
+            raise  # that the file cannot be read now says nothing about the snapshot
         except UnreadableFile as error:
             logger.warning("%s; trying the one before it", error)
             damaged.append(start.seq)

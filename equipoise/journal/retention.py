@@ -139,7 +139,7 @@ class Retainer:
                 return
 
     def _run(self) -> None:
-        while not self._closing.is_set():
+        while not self._closing.is_set() and self._journal.failure is None:
             self._changed.clear()
             try:
                 self.run_once()

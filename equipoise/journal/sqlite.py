@@ -11,8 +11,8 @@ import hashlib
 import os
 import sqlite3
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from math import inf
 from pathlib import Path
 from time import sleep
@@ -20,11 +20,11 @@ from time import time as clock
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from equipoise.errors import EquipoiseError, JournalFailed, JournalLocked, UnreadableFile
+from equipoise.errors import EquipoiseError, FileUnavailable, JournalFailed, JournalLocked, UnreadableFile
 from equipoise.journal import schema
 from equipoise.journal.protocol import SnapshotInfo
 from equipoise.journal.writer import Commit, Row, Work, Writer, finish, transaction
-from equipoise.portfolio.events import Event
+from equipoise.portfolio.events import Event, logger
 from equipoise.storage.codec import accelerate, decode, encode
 from equipoise.types import Config, Plain
 
@@ -39,6 +39,7 @@ ROWS_PER_TRANSACTION = 256  # redacted or removed
 VACUUM_PAGES = 64  # given back to the file system in one transaction
 MAX_CHECKPOINTS, CHECKPOINT_SECONDS = 100, 0.05  # tries to empty the WAL, and the pause between two
 BUSY_SECONDS = 5.0
+CHECK_BYTES = 1 << 25  # of a file whose pages are checked at a start; larger ones take seconds if the disk is slow
 COLUMNS = "seq, kind, key, subject, time, derived, version, redacted, data, crc"
 LATEST_AMONG, MAX_LATEST = 5_000, 200
 REMOVED = ("context", "digest", "outcome")  # what redaction removes
@@ -46,8 +47,60 @@ ERRORS = frozenset({"failures", "failed", "refused"})  # entries that end with t
 MARK = "%020d %s\n"  # number of the last committed event, id of the journal
 MARK_LENGTH = len(MARK % (0, "0" * 16))
 
+UNAVAILABLE = frozenset(  # other errors of SQLite are damage
+    {
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
+
 T = TypeVar("T")
 accelerate()
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether an error of SQLite says that the file is damaged, and not that it cannot be used at present."""
+    if isinstance(error, sqlite3.ProgrammingError):  # the connection is closed
+        return False
+    code: int | None = getattr(error, "sqlite_errorcode", None)  # text that is not UTF-8 has none
+    return code is None or code & 0xFF not in UNAVAILABLE
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite into errors that name the file."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        kind = UnreadableFile if is_damage(error) else FileUnavailable
+        raise kind(f"{str(path)!r} could not be used as a journal: {error}") from error
+
+
+def quick_check(connection: sqlite3.Connection) -> str:
+    """Check the structure of the pages; return the first fault, empty if there is none."""
+    try:
+        (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        return str(error) if is_damage(error) else ""
+    return "" if found == "ok" else " ".join(str(found).split())
+
+
+def read_mark(line: bytes) -> tuple[int, str]:
+    """Return the number of an event and the id of its journal, as a lock file has them; 0 if it has none."""
+    seq, _, journal_id = line[:MARK_LENGTH].decode("ascii", "replace").partition(" ")
+    return (int(seq), journal_id.strip()) if seq.isdecimal() else (0, "")
+
+
+def lock_path(journal: Path) -> Path:
+    return journal.with_name(journal.name + ".lock")
 
 
 class LockFile:
@@ -61,7 +114,7 @@ class LockFile:
     def __init__(self, journal: Path) -> None:
         if fcntl is None:  # pragma: no cover - other systems
             raise EquipoiseError("a journal needs file locks as on Linux and macOS, which this system does not have")
-        self.path = journal.with_name(journal.name + ".lock")
+        self.path = lock_path(journal)
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -90,10 +143,10 @@ class LockFile:
         """Note the last committed event."""
         os.pwrite(self._file, (MARK % (seq, journal_id)).encode(), 0)
 
-    def marked(self, journal_id: str | None = None) -> int:
-        """The last event that was noted, for the journal with this id if it is given; 0 if none was."""
-        seq, _, marked_id = os.pread(self._file, MARK_LENGTH, 0).decode("ascii", "replace").partition(" ")
-        return int(seq) if journal_id in (None, marked_id.strip()) and seq.isdecimal() else 0
+    @property
+    def marked(self) -> tuple[int, str]:
+        """The last event that was noted, and the id of its journal; 0 if none was."""
+        return read_mark(os.pread(self._file, MARK_LENGTH, 0))
 
     def close(self) -> None:
         os.close(self._file)
@@ -122,6 +175,7 @@ class SQLiteJournal:
         self._lock: LockFile | None = None
         self._last_seq = self._archived = 0
         self._id = ""
+        self.damage = ""  # that the check of the pages found when the lease was taken
 
     @property
     def last_seq(self) -> int:
@@ -177,14 +231,16 @@ class SQLiteJournal:
 
     def lease(self) -> int:
         """Take the right to write, create or migrate the tables, and start the writer; returns the epoch."""
-        is_new = not self.path.exists()
         lock = LockFile(self.path)
         try:
-            connection = self._guarded(
-                lambda: sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS)
-            )
+            if not self.path.exists():
+                self._check_end(lock)
+            with reading(self.path):
+                connection = sqlite3.connect(
+                    self.path, isolation_level=None, check_same_thread=False, timeout=BUSY_SECONDS
+                )
             try:
-                epoch = self._prepare(connection, lock, is_new)
+                epoch = self._prepare(connection, lock)
             except BaseException:
                 connection.close()
                 raise
@@ -195,11 +251,11 @@ class SQLiteJournal:
         self._writer = Writer(connection, self._committed, self.portfolio)
         return epoch
 
-    def _prepare(self, connection: sqlite3.Connection, lock: LockFile, is_new: bool) -> int:
+    def _prepare(self, connection: sqlite3.Connection, lock: LockFile) -> int:
         def prepare() -> int:
             version = schema.version_of(connection, self.path)
-            if version == 0 and not is_new:
-                self._check_end(lock, lock.marked())
+            if version == 0:
+                self._check_end(lock)
             if version == 0:  # before the first page is written; without it, `shrink` does nothing
                 connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -219,17 +275,29 @@ class SQLiteJournal:
             (self._last_seq,) = connection.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
             return int(meta["epoch"])
 
-        epoch = self._guarded(prepare)
-        self._check_end(lock, lock.marked(self._id))
+        with reading(self.path):
+            epoch = prepare()
+        self._check_end(lock)
+        if self.path.stat().st_size <= CHECK_BYTES:
+            self.damage = quick_check(connection)
+        if self.damage:
+            logger.error("%s: the journal is damaged (%s): restore a backup", self.portfolio, self.damage)
         lock.mark(self._last_seq, self._id)
         return epoch
 
-    def _check_end(self, lock: LockFile, marked: int) -> None:
-        if marked > self._last_seq:
-            raise UnreadableFile(
-                f"{str(self.path)!r} ends at event {self._last_seq}, but {marked} were committed: its end is lost. "
-                f"Restore a backup, or remove {lock.path.name!r} to accept the loss"
-            )
+    def _check_end(self, lock: LockFile) -> None:
+        """Raise an error, before anything is marked, if events are missing that the lock file knows of."""
+        marked, journal_id = lock.marked
+        if self._id and marked and journal_id != self._id:
+            fault = "is another journal than the one that was open here"
+        elif marked > self._last_seq:
+            fault = f"ends at event {self._last_seq}"
+        else:
+            return
+        raise UnreadableFile(
+            f"{str(self.path)!r} {fault}, but {marked} were committed: its end is lost. Restore a backup, or remove "
+            f"{lock.path.name!r} to accept the loss"
+        )
 
     def append(self, events: Sequence[Event], commit: Commit) -> None:
         """Queue a batch; `commit` finishes when all before it and itself are durable."""
@@ -274,13 +342,8 @@ class SQLiteJournal:
         self._do([("UPDATE snapshots SET base = 1 WHERE seq = ?", (seq,))])
 
     def _snapshot(self, seq: int) -> bytes:
-        data = b"".join(
-            data for (data,) in self._query("SELECT data FROM snapshot_parts WHERE seq = ? ORDER BY part", seq)
-        )
-        rows = self._query("SELECT digest FROM snapshots WHERE seq = ?", seq)
-        if not rows or rows[0][0] != hashlib.sha256(data).hexdigest():
-            raise UnreadableFile(f"{str(self.path)!r} has a damaged snapshot at event {seq}")
-        return data
+        with reading(self.path), closing(connect_reader(self.path)) as connection:
+            return b"".join(snapshot_parts(connection, seq, self.path))
 
     def put_snapshot(self, seq: int, state: Config, *, base: bool = False) -> None:
         """Store the state at an event in parts, between which events are written; two snapshots are kept."""
@@ -372,7 +435,7 @@ class SQLiteJournal:
             if not any(busy):
                 return
             sleep(CHECKPOINT_SECONDS)
-        raise EquipoiseError(
+        raise FileUnavailable(
             f"{str(self.path)!r}: contexts were removed, but its WAL still has them, because another process reads the "
             "journal: repeat this when it has ended"
         )
@@ -414,10 +477,9 @@ class SQLiteJournal:
     def _rows(self, from_seq: int) -> Iterator[Row]:
         """Checked rows, without gaps."""
         expected = from_seq
-        with closing(self._connect_reader()) as connection:
-            statement = f"SELECT {COLUMNS} FROM events WHERE seq >= ? ORDER BY seq"
-            rows = self._guarded(lambda: connection.execute(statement, (from_seq,)))
-            while (row := self._guarded(rows.fetchone)) is not None:
+        statement = f"SELECT {COLUMNS} FROM events WHERE seq >= ? ORDER BY seq"
+        with reading(self.path), closing(connect_reader(self.path)) as connection:
+            for row in connection.execute(statement, (from_seq,)):
                 if row[0] != expected and expected <= (archived := self.archived):
                     raise UnreadableFile(
                         f"{str(self.path)!r} has no event {expected}: the events up to {archived} were archived"
@@ -425,7 +487,7 @@ class SQLiteJournal:
                 if row[0] != expected:
                     raise UnreadableFile(f"{str(self.path)!r} has no event {expected}, though later ones are there")
                 expected += 1
-                yield _check_row(row, self.path)
+                yield check_row(row, self.path)
 
     def _event(self, row: Row) -> Event:
         seq, kind, key, _, time, derived, version, _, data, _ = row
@@ -433,22 +495,23 @@ class SQLiteJournal:
 
     def _events(self, where: str, *arguments: object) -> list[Event]:
         rows = self._query(f"SELECT {COLUMNS} FROM events WHERE {where}", *arguments)
-        return [self._event(_check_row(row, self.path)) for row in rows]
+        return [self._event(check_row(row, self.path)) for row in rows]
 
     def _query(self, statement: str, *arguments: object) -> list[Row]:
-        with closing(self._connect_reader()) as connection:
-            rows: list[Row] = self._guarded(lambda: connection.execute(statement, arguments).fetchall())
-            return rows
+        with reading(self.path), closing(connect_reader(self.path)) as connection:
+            return connection.execute(statement, arguments).fetchall()
 
-    def _connect_reader(self) -> sqlite3.Connection:
-        return self._guarded(lambda: connect_reader(self.path))
 
-    def _guarded(self, action: Callable[[], T]) -> T:
-        """What SQLite says about a file, as an error that names it."""
-        try:
-            return action()
-        except sqlite3.Error as error:
-            raise UnreadableFile(f"{str(self.path)!r} could not be used as a journal: {error}") from error
+def snapshot_parts(connection: sqlite3.Connection, seq: int, path: Path) -> Iterator[bytes]:
+    """Yield the parts of a snapshot; raise an error, at the end at the latest, if it is damaged."""
+    digest = hashlib.sha256()
+    for (data,) in connection.execute("SELECT data FROM snapshot_parts WHERE seq = ? ORDER BY part", (seq,)):
+        if not isinstance(data, bytes):
+            break  # a value of another type
+        digest.update(data)
+        yield data
+    if connection.execute("SELECT digest FROM snapshots WHERE seq = ?", (seq,)).fetchone() != (digest.hexdigest(),):
+        raise UnreadableFile(f"{str(path)!r} has a damaged snapshot at event {seq}")
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:
@@ -472,7 +535,8 @@ def _crc(head: list[Any], data: bytes) -> int:
     return zlib.crc32(data, zlib.crc32(repr(head).encode()))
 
 
-def _check_row(row: Row, path: Path) -> Row:
+def check_row(row: Row, path: Path) -> Row:
+    """Return a row of `COLUMNS`; raise an error if it is damaged."""
     *head, data, crc = row
     if not isinstance(data, bytes) or _crc(head, data) != crc:
         raise UnreadableFile(f"{str(path)!r} has a damaged event {row[0]}: its checksum does not match")

@@ -16,6 +16,7 @@ from threading import Condition, Lock, Thread
 from typing import Any
 
 from equipoise.errors import JournalFailed
+from equipoise.portfolio.events import logger
 
 MAX_ROWS = 4096  # of one transaction
 MAX_AT_ONCE = 99  # rows of one statement; all releases of SQLite take 999 parameters
@@ -70,7 +71,7 @@ class Writer:
     """Owns the only connection that writes. `committed` is called with the last row of every transaction."""
 
     def __init__(self, connection: sqlite3.Connection, committed: Callable[[Row], None], name: str) -> None:
-        self._connection, self._committed = connection, committed
+        self._connection, self._committed, self._name = connection, committed, name
         self._queue: deque[tuple[Sequence[Row] | Work, Commit]] = deque()
         self._changed = Condition()
         self._busy = self._closing = False
@@ -168,6 +169,7 @@ class Writer:
             failure = JournalFailed(f"the journal could not be written ({error}): fix the cause and reopen the journal")
             failure.__cause__ = error
             error = failure
+            logger.error("%s: %s", self._name, error)
         with self._changed:
             self.failure = error
             waiting = [commit for _, commit in self._queue]

@@ -38,6 +38,7 @@ KINDS = {
     "decided": Kind("a round was decided"),
     "rewarded": Kind("a reward arrived"),
     "expired": Kind("a decision reached its deadline"),
+    "deadlines_extended": Kind("time that does not count toward the deadlines of open decisions", logging.INFO),
     "withdrawn": Kind("a round did not happen"),
     "ignored": Kind("a reward arrived after the deadline of its decision", logging.INFO),
     # At INFO: a learner that keeps failing is suspended, which is a warning.

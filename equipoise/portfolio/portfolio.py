@@ -36,7 +36,7 @@ from equipoise.portfolio.tickets import Decision, copy_if_mutable, own_copy
 from equipoise.portfolio.updates import FailedUpdate
 from equipoise.portfolio.warm_start import AnyLog, LogReplay, WarmStart
 from equipoise.selector import ChangesPool, Selector, check_selector, require
-from equipoise.settings.checks import boolean, count
+from equipoise.settings.checks import boolean, count, real
 from equipoise.storage.codec import check_savable
 from equipoise.storage.files import write_atomic
 from equipoise.storage.parts import describe_part, read_part, write_part
@@ -351,19 +351,25 @@ class Portfolio:
         with self._lock:
             return self._state.regret_of(self._state.tickets.find_open(decision), outcome)
 
-    def expire(self, limit: int | None = None, *, at: float | None = None) -> int:
+    def expire(self, limit: int | None = None, *, at: float | None = None, extended: bool = True) -> int:
         """Give overdue decisions their default reward, at most `limit` of them; return the number of these.
 
-        Every call of `decide` and `learn` does this for a few.
+        Every call of `decide` and `learn` does this for a few. `extended=False` ignores that deadlines were extended.
         """
         with self._lock:
             tickets = self._state.tickets
             limit, before = None if limit is None else count("limit", limit), tickets.time
             self._state.admit(at)
-            expired = self._state.expire(limit)
+            expired = self._state.expire(limit, extended=boolean("extended", extended))
             if not expired:
                 tickets.time = before  # nothing happened, so there is no event that could repeat this
             return expired
+
+    def extend_deadlines(self, seconds: float, *, at: float | None = None) -> int:
+        """Let the last `seconds`, in which no reward could arrive, not count; return the number of open decisions."""
+        with self._lock:
+            self._state.admit(at)
+            return self._state.extend_deadlines(real("seconds", seconds))
 
     def retry_updates(self) -> int:
         """Try failed updates again, the oldest first; return how many succeeded."""

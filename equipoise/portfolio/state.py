@@ -361,12 +361,22 @@ class PortfolioState:
         if self._events_wanted():
             self.events.emit("rewarded", {"id": ticket.id, "reward": reward, "outcome": outcome, "part": key}, key=key)
 
-    def expire(self, limit: int | None) -> int:
-        """Settle overdue decisions, the oldest first."""
+    def extend_deadlines(self, seconds: float) -> int:
+        """Let the last seconds not count toward deadlines; return the number of open decisions."""
+        if not isinstance(self.settings.deadline, float):
+            raise InvalidArgument(f"deadline is {self.settings.deadline!r}, but only one in seconds can be extended")
+        if not 0.0 < seconds < inf:
+            raise InvalidArgument(f"seconds is {seconds!r}, but must be positive and finite")
+        self.tickets.extend_deadlines(seconds)
+        self.events.emit("deadlines_extended", {"seconds": seconds, "open": len(self.tickets.open)})
+        return len(self.tickets.open)
+
+    def expire(self, limit: int | None, *, extended: bool = True) -> int:
+        """Settle overdue decisions, the oldest first; overdue by their deadlines as extended, or as they were."""
         expired = 0
         while self.settings.deadline is not None and (limit is None or expired < limit):
             oldest = self.tickets.oldest()
-            if oldest is None or not self.tickets.is_overdue(oldest):
+            if oldest is None or not self.tickets.is_overdue(oldest, extended=extended):
                 break
             self.expire_ticket(oldest)
             expired += 1
@@ -588,6 +598,7 @@ FOLDS: dict[str, Callable[[Any, PortfolioState, Mapping[str, Plain]], object]] =
     "decided": lambda _, state, data: state.fold_decided(data),
     "rewarded": lambda _, state, data: state.fold_settled("rewarded", data),
     "expired": lambda _, state, data: state.fold_settled("expired", data),
+    "deadlines_extended": lambda _, state, data: state.extend_deadlines(data["seconds"]),
     "withdrawn": lambda _, state, data: state.fold_withdrawn(data),
     "ignored": lambda _, state, data: state.ignore(data["id"]),
     "updates_retried": lambda _, state, data: state.retry_updates(logged_failures(data)),

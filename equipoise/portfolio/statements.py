@@ -430,6 +430,7 @@ class Reporter:
             "open": len(tickets),
             "held_rewards": len(state.tickets.held),
             "overdue": sum(map(state.tickets.is_overdue, tickets)),
+            "extended": sum(ticket.extended > 0.0 for ticket in tickets),
             "oldest_open": None if oldest is None else {"id": oldest.id, **self._age(oldest)},
             "blocking": [
                 {"id": ticket.id, "learner": names[i], "holds_up": held_up, "what": what, **self._age(ticket)}

@@ -132,6 +132,7 @@ class Ticket:
     plan: Plain = None  # of the proposal
     action_probability = nan
     propensity = nan
+    extended = 0.0  # seconds since then that do not count toward the deadline; `time` is later by these
     given_proposals = nan  # probability of the action given all proposals, if its propensity is unknown
     learners_to_update: tuple[int, ...] | None = None  # if the selector decides which learners learn from it
     weight = 1.0  # of the round for the learner that acts, if learners learn from weighted rounds
@@ -187,6 +188,7 @@ class Ticket:
             "rewards": dict(self.rewards),
             "updated": sorted(self.updated),
             **({} if isnan(self.given_proposals) else {"given_proposals": self.given_proposals}),
+            **({"extended": self.extended} if self.extended else {}),
         }
 
     @classmethod
@@ -198,6 +200,7 @@ class Ticket:
         ticket.id, ticket.epoch, ticket.time, ticket.weight = row["id"], row["epoch"], row["time"], row["weight"]
         ticket.action_probability, ticket.propensity = row["probabilities"]
         ticket.given_proposals = row.get("given_proposals", nan)
+        ticket.extended = row.get("extended", 0.0)
         ticket.others = dict(row["others"])
         ticket.learners_to_update = optional_tuple(row["learners_to_update"])
         ticket.regret, ticket.plan = row["regret"], row["plan"]
@@ -431,6 +434,11 @@ class HeldRewards:
             cohort = self._cohort
         cohort[ticket.round] = ticket.time, inf
 
+    def shift(self, seconds: float) -> None:
+        """Let all ages be less by so many seconds."""
+        self._held = [row._replace(time=row.time + seconds) for row in self._held]
+        self._cohort = {round_: (time + seconds, delay) for round_, (time, delay) in self._cohort.items()}
+
     def withdraw(self, ticket: Ticket) -> None:
         """Forget a round that did not happen."""
         self._cohort.pop(ticket.round, None)
@@ -537,8 +545,9 @@ class Tickets:
         """Return the time of the last call or, if calls have no times, of the clock."""
         return self.time if self.timed else self.clock.now()
 
-    def is_overdue(self, ticket: Ticket) -> bool:
-        return self.is_past_deadline(ticket.round, ticket.time)
+    def is_overdue(self, ticket: Ticket, *, extended: bool = True) -> bool:
+        """Whether the deadline of a decision has passed, as it is or as it was before it was extended."""
+        return self.is_past_deadline(ticket.round, ticket.time if extended else ticket.time - ticket.extended)
 
     def is_past_deadline(self, round_: int, time: float) -> bool:
         """Whether the deadline of a decision has passed, which was made in this round at this time."""
@@ -546,6 +555,13 @@ class Tickets:
         if deadline is None:
             return False
         return time + deadline < self.time if isinstance(deadline, float) else round_ + deadline < self.round
+
+    def extend_deadlines(self, seconds: float) -> None:
+        """Let the last seconds not count toward deadlines and ages."""
+        for ticket in self.open.values():
+            ticket.time += seconds
+            ticket.extended += seconds
+        self.held.shift(seconds)
 
     def age(self, round_: int, time: float) -> float:
         """Return the age of a decision, in seconds if the deadline is in seconds, else in rounds."""

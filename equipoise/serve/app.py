@@ -13,9 +13,9 @@ from starlette.responses import Response
 from starlette.routing import Match, Route, Router
 
 from equipoise.config import PortfolioConfig
-from equipoise.errors import EquipoiseError
+from equipoise.errors import JournalFailed
 from equipoise.serve.dashboard.sampler import watch
-from equipoise.serve.failures import MEDIA_TYPE, Refused, headers_of, kind_of, problem_of
+from equipoise.serve.failures import MEDIA_TYPE, Refused, headers_of, log_fault, printable, problem_of
 from equipoise.serve.guard import Guard, logger
 from equipoise.serve.handlers import NDJSON, Call
 from equipoise.serve.hosted import MAX_EXPIRED, Hosted
@@ -155,8 +155,7 @@ class Endpoint:
                 await self._read(call, self._decode)
             return await operation.handler(call)
         except Exception as error:
-            if kind_of(error) is None:
-                logger.exception("unexpected error", extra={"facts": {"request_id": scope["request_id"]}})
+            log_fault(error, scope["request_id"])
             return self._fail(error, request)
 
     async def _read(self, call: Call, decode: Callable[[bytes], Any]) -> None:
@@ -234,7 +233,12 @@ async def _expire(service: Service) -> None:
     while True:
         await asyncio.sleep(EXPIRY_SECONDS)
         for served in list(service.portfolios.values()):
+            if served.engine.failure is not None:  # it was logged
+                continue
             try:
                 await served.engine.run(Hosted.expire, MAX_EXPIRED)
-            except EquipoiseError as error:
-                logger.warning("overdue decisions of %s could not be closed: %s", served.name, error)
+            except JournalFailed:
+                pass
+            except Exception as error:  # of one portfolio, and not of the others
+                text = "overdue decisions of %s could not be closed: %s"
+                logger.warning(text, served.name, printable(str(error)), extra={"limited": "expire"})

@@ -9,20 +9,25 @@ never dropped.
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from equipoise.errors import JournalBusy
 from equipoise.journal import LivePortfolio
-from equipoise.journal.sqlite import connect_reader
+from equipoise.journal.scrub import SCRUBBER
+from equipoise.journal.sqlite import connect_reader, reading
 from equipoise.portfolio import Event, Portfolio
 from equipoise.portfolio.settings import Retention
 from equipoise.portfolio.tickets import Clock
 from equipoise.serve.hosted import Hosted
 from equipoise.types import Config
 
+logger = logging.getLogger("equipoise.serve")
 P = ParamSpec("P")
 T = TypeVar("T")
 MAX_WAIT_SECONDS = 5.0  # for the disk; while a request has waited for longer, others are refused
@@ -113,8 +118,15 @@ class JournalEngine:
     """
 
     def __init__(self, live: LivePortfolio) -> None:
-        self._live, self._hosted = live, live.transact(self._host)
-        self._reader = connect_reader(live.journal.path)
+        self._live = live
+        try:
+            self._hosted = live.transact(self._host)
+            with reading(live.journal.path):
+                self._reader = connect_reader(live.journal.path)
+        except BaseException:
+            live.close(snapshot=False)
+            raise
+        self._scrub = SCRUBBER.add(live.journal.path, live.name)
         self._waiting: list[_Task] = []
         self._writing: asyncio.Task[None] | None = None
 
@@ -124,7 +136,22 @@ class JournalEngine:
         return path, path.with_name(f"{path.name}-wal")
 
     def _host(self, portfolio: Portfolio, at: float) -> Hosted:
+        self._extend_deadlines(portfolio, at)
         return Hosted(portfolio, self._find, lambda kind: self._live.journal.latest(kind))
+
+    def _extend_deadlines(self, portfolio: Portfolio, at: float) -> None:
+        """Let the time before the start not count toward deadlines if it would end all that is open.
+
+        Nobody could report a reward then, or the clock of the machine is ahead.
+        """
+        deadline, passed = portfolio.settings.deadline, at - portfolio.time
+        if isinstance(deadline, float) and passed > deadline and portfolio.n_pending:
+            portfolio.extend_deadlines(passed, at=at)
+            logger.error(
+                "%s: by the clock, %.0f s have passed since the last event, more than the deadline. They do not count "
+                "for the %d open decisions; if the clock is right, `POST .../expire` closes these now",
+                *(self._live.name, passed, portfolio.n_pending),
+            )
 
     @property
     def timeline_path(self) -> Path:
@@ -138,11 +165,23 @@ class JournalEngine:
     @property
     def failure(self) -> str | None:
         failure = self._live.failure
-        return None if failure is None else str(failure)
+        return None if failure is None else self._without_folder(str(failure))
 
     def journal_health(self) -> Config:
-        size = sum(file.stat().st_size for file in self._files if file.exists())
-        return {**self._live.journal_health(), "failed": self.failure is not None, "bytes": size}
+        numbers, scrub = self._live.journal_health(), self._scrub
+        numbers |= {
+            "failed": self.failure is not None,
+            "bytes": sum(map(_size, self._files)),
+            "checked": scrub.checked,
+            "damaged": scrub.damaged or int(numbers["damage"] != ""),
+            "damage": numbers["damage"] or scrub.error,
+        }
+        shown = self._without_folder
+        return {key: shown(value) if isinstance(value, str) else value for key, value in numbers.items()}
+
+    def _without_folder(self, text: str) -> str:
+        """Return what an error says about a file, without where the file is."""
+        return text.replace(f"{self._live.journal.path.parent}{os.sep}", "")
 
     async def run(self, operation: Callable[Concatenate[Hosted, P], T], *arguments: P.args, **options: P.kwargs) -> T:
         now = monotonic()
@@ -195,10 +234,19 @@ class JournalEngine:
         self._live.on_event(callback)
 
     def close(self) -> None:
-        self._reader.close()  # first, so that the last connection to close is the one that may checkpoint
+        SCRUBBER.remove(self._scrub)
+        self._reader.close()  # before the journal, so that the last connection to close is the one that may checkpoint
         self._live.close()
 
     def _find(self, id_: str) -> Sequence[Event]:
         # Most ids are new, and a connection that stays open says so in microseconds.
-        (exists,) = self._reader.execute(EXISTS, (id_,)).fetchone()
+        with reading(self._live.journal.path):
+            (exists,) = self._reader.execute(EXISTS, (id_,)).fetchone()
         return self._live.journal.of_decision(id_) if exists else ()
+
+
+def _size(file: Path) -> int:
+    """Return the size of a file in bytes, 0 if it is not there."""
+    with suppress(OSError):
+        return file.stat().st_size
+    return 0

@@ -1,7 +1,12 @@
-"""Errors as answers: a problem document (RFC 9457) with the right status for each."""
+"""Errors as answers: a problem document (RFC 9457) with the right status for each.
+
+Faults of the server are 5xx, so that clients repeat the request, and say nothing about files; the log does.
+"""
 
 from __future__ import annotations
 
+import logging
+import sqlite3
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import NamedTuple
@@ -14,6 +19,7 @@ from equipoise.serve.schemas import Problem
 
 MEDIA_TYPE = "application/problem+json"
 MAX_DETAIL = 500
+logger = logging.getLogger("equipoise.serve")
 
 
 class Refused(EquipoiseError):  # noqa: N818
@@ -35,6 +41,22 @@ class TooManyOpen(EquipoiseError):  # noqa: N818
 class Kind(NamedTuple):
     status: int
     slug: str
+    detail: str = ""  # of the answer, if the text of the error is not for clients
+    logged: bool = False  # whether the text of the error goes to the log
+
+
+READ_ONLY = Kind(
+    503,
+    "read-only",
+    "the journal of the portfolio failed, so nothing is accepted until it is reopened; the log says why",
+)
+UNAVAILABLE = Kind(
+    503, "unavailable", "a file could not be used at present; the error is in the log under the id of the request", True
+)
+DAMAGED = Kind(
+    500, "damaged", "the journal is damaged where this request needs it; the error is in the log under its id", True
+)
+INTERNAL = Kind(500, "internal-error", "the error is in the log under the id of the request", True)
 
 
 # The first class that fits is used, so narrower ones come first.
@@ -46,10 +68,16 @@ KINDS: tuple[tuple[type[Exception], Kind], ...] = (
     (errors.NoLearnerAvailable, Kind(503, "no-learner-available")),
     (JournalBusy, Kind(503, "overloaded")),
     (TooManyOpen, Kind(503, "too-many-open")),
-    (errors.JournalFailed, Kind(503, "read-only")),
+    (errors.JournalFailed, READ_ONLY),
     (errors.MissingExtra, Kind(422, "missing-extra")),
     (errors.UnknownName, Kind(422, "unknown-name")),
-    (EquipoiseError, Kind(422, "invalid-argument")),
+    (errors.InvalidArgument, Kind(422, "invalid-argument")),
+    (errors.FileUnavailable, UNAVAILABLE),
+    (errors.JournalLocked, UNAVAILABLE),
+    (errors.UnreadableFile, DAMAGED),
+    (sqlite3.Error, UNAVAILABLE),
+    (OSError, UNAVAILABLE),
+    (EquipoiseError, INTERNAL),
     (msgspec.ValidationError, Kind(422, "invalid-argument")),
     (msgspec.DecodeError, Kind(400, "malformed-json")),
     (UnicodeDecodeError, Kind(400, "malformed-json")),
@@ -72,11 +100,21 @@ def problem(kind: Kind, detail: str, request_id: str = "") -> Problem:
 def problem_of(error: BaseException, request_id: str = "") -> Problem:
     """The problem document of an error; an unexpected one says nothing about the inside."""
     kind = kind_of(error)
-    if kind is None:
-        return problem(Kind(500, "internal-error"), "the error is in the log under the id of the request", request_id)
+    if kind is None or kind.detail:
+        kind = kind or INTERNAL
+        return problem(kind, kind.detail, request_id)
     if isinstance(error, RecursionError):
         return problem(kind, "JSON is nested too deeply", request_id)
     return problem(kind, printable(str(error)), request_id)
+
+
+def log_fault(error: BaseException, request_id: str) -> None:
+    """Log what the answer does not say; an unexpected error with its traceback."""
+    kind, facts = kind_of(error), {"request_id": request_id}
+    if kind is None:
+        logger.error("unexpected error", exc_info=error, extra={"facts": facts})
+    elif kind.logged:
+        logger.error("%s", printable(str(error)), extra={"facts": facts, "limited": kind.slug})
 
 
 def printable(text: str) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +13,12 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName
+from equipoise.errors import EquipoiseError, InvalidArgument, JournalBusy, JournalFailed, UnknownName
 from equipoise.learner import MinimalLearner
 from equipoise.serve import metrics, schemas
-from equipoise.serve.failures import Refused, kind_of, problem_of
-from equipoise.serve.guard import WHOLE, logger
-from equipoise.serve.hosted import Hosted, Limits
+from equipoise.serve.failures import Refused, kind_of, log_fault, problem_of
+from equipoise.serve.guard import WHOLE
+from equipoise.serve.hosted import MAX_EXPIRED, Hosted, Limits
 from equipoise.serve.schemas import plain
 from equipoise.serve.service import ANYONE, Served, Service
 from equipoise.serve.streams import EventStream
@@ -25,6 +26,7 @@ from equipoise.serve.tokens import Token
 from equipoise.settings.sizes import arrays_of_at_most
 from equipoise.types import Context
 
+STATUS_SECONDS = 1.0  # for the status of a portfolio that is measured
 NDJSON = "application/x-ndjson"
 LEARNER = re.compile(schemas.LEARNER_PATTERN)
 encode, encode_lines = msgspec.json.Encoder().encode, msgspec.json.Encoder().encode_lines
@@ -116,7 +118,8 @@ async def reward(call: Call) -> Response:
 async def _reward_batch(call: Call, lines: list[bytes]) -> Response:
     """Every line is a reward of its own; one that is wrong does not disturb the others."""
     parsed = [_parse(line, call.service.settings.max_body_bytes) for line in lines]
-    results = await call.served.engine.run(_learn_lines, parsed)
+    request_id = call.request.scope["request_id"]
+    results = await call.served.engine.run(_learn_lines, parsed, request_id)
     return Answer(encode_lines(results), media_type=NDJSON.encode())
 
 
@@ -129,11 +132,11 @@ def _parse(line: bytes, max_bytes: int) -> schemas.Reward | Exception:
         return error
 
 
-def _learn_lines(hosted: Hosted, entries: list[schemas.Reward | Exception]) -> list[schemas.Line]:
-    return [_learn_line(hosted, number, entry) for number, entry in enumerate(entries, start=1)]
+def _learn_lines(hosted: Hosted, entries: list[schemas.Reward | Exception], request_id: str) -> list[schemas.Line]:
+    return [_learn_line(hosted, number, entry, request_id) for number, entry in enumerate(entries, start=1)]
 
 
-def _learn_line(hosted: Hosted, number: int, entry: schemas.Reward | Exception) -> schemas.Line:
+def _learn_line(hosted: Hosted, number: int, entry: schemas.Reward | Exception, request_id: str) -> schemas.Line:
     try:
         if isinstance(entry, Exception):
             raise entry
@@ -142,6 +145,7 @@ def _learn_line(hosted: Hosted, number: int, entry: schemas.Reward | Exception) 
     except Exception as error:
         if kind_of(error) is None:
             raise
+        log_fault(error, request_id)
         document = problem_of(error)
         id_ = entry.id if isinstance(entry, schemas.Reward) else msgspec.UNSET
         return schemas.Line(number, document.status, id=id_, problem=document)
@@ -157,12 +161,23 @@ async def forget(call: Call) -> Response:
     return answer(schemas.Forgotten(await call.served.engine.forget(call.body.ids)))
 
 
+async def expire(call: Call) -> Response:
+    n_expired = 0
+    while n := await call.served.engine.run(Hosted.expire_extended, MAX_EXPIRED):
+        n_expired += n
+    return answer(schemas.Expired(n_expired))
+
+
 async def list_portfolios(call: Call) -> Response:
     return answer(schemas.PortfolioList(sorted(filter(call.token.covers, call.service.portfolios))))
 
 
 async def show_portfolio(call: Call) -> Response:
-    status = plain(await call.served.engine.run(Hosted.status))
+    engine = call.served.engine
+    status = await engine.run(Hosted.status)
+    if (journal := engine.journal_health()) is not None:
+        status["health"]["journal"] = journal
+    status = plain(status)
     return answer(schemas.PortfolioStatus(call.served.name, **status))
 
 
@@ -182,9 +197,7 @@ def stream(call: Call, messages: AsyncGenerator[bytes]) -> Response:
                 async for message in messages:
                     yield message
             except Exception as error:
-                if kind_of(error) is None:
-                    facts = {"request_id": call.request.scope["request_id"]}
-                    logger.exception("a stream ended with an unexpected error", extra={"facts": facts})
+                log_fault(error, call.request.scope["request_id"])
                 reason = problem_of(error)
                 body = encode({"status": reason.status, "detail": reason.detail})
                 yield b"event: refused\ndata: " + body + b"\n\n"
@@ -256,15 +269,24 @@ async def evaluate(call: Call) -> Response:
 
 async def expose_metrics(call: Call) -> Response:
     service, names = call.service, sorted(filter(call.token.covers, call.service.portfolios))
-    statuses, depths, journals = {}, {}, {}
+    await asyncio.gather(*(_refresh(service, name) for name in names))
+    depths, journals = {}, {}
     for name in names:
         engine = service.portfolios[name].engine
         depths[name] = engine.depth
-        if engine.failure is None:
-            statuses[name] = plain(await engine.run(Hosted.status))
         if (journal := engine.journal_health()) is not None:
             journals[name] = journal
+    statuses = {name: service.metrics.statuses[name] for name in names if name in service.metrics.statuses}
     return Response(service.metrics.expose(statuses, depths, journals), media_type=metrics.MEDIA_TYPE)
+
+
+async def _refresh(service: Service, name: str) -> None:
+    """Read the status of a portfolio for its series; they stay as they were while its journal is slow or has failed."""
+    engine = service.portfolios[name].engine
+    if engine.failure is None:
+        with suppress(TimeoutError, JournalBusy, JournalFailed):
+            status = await asyncio.wait_for(engine.run(Hosted.status), STATUS_SECONDS)
+            service.metrics.statuses[name] = plain(status)
 
 
 async def health(call: Call) -> Response:

@@ -280,6 +280,10 @@ class Hosted:
     def expire(self, limit: int) -> int:
         return self.portfolio.expire(limit, at=self.time)
 
+    def expire_extended(self, limit: int) -> int:
+        """Close the decisions that would be overdue if their deadlines had not been extended."""
+        return self.portfolio.expire(limit, at=self.time, extended=False)
+
     def status(self) -> Config:
         statements = self.portfolio.statements()
         health = {**self.portfolio.health(), "open_bytes": self.arrivals.bytes}

@@ -39,6 +39,8 @@ class Series(NamedTuple):
 # Of a portfolio: its status, `queue` and the numbers of its journal.
 PORTFOLIO = (
     Series("equipoise_journal_failed", "journal.failed", "Whether the portfolio accepts nothing more"),
+    Series("equipoise_journal_damaged", "journal.damaged", "Damaged events and snapshots that checks have found"),
+    Series("equipoise_journal_checked_events_total", "journal.checked", "Events that the slow check has read"),
     Series("equipoise_queue_depth", "queue", "Requests that wait for the writer"),
     Series("equipoise_journal_bytes", "journal.bytes", "Size of the journal's files"),
     Series("equipoise_events_total", "journal.events", "Events in the journal"),
@@ -53,6 +55,7 @@ PORTFOLIO = (
     Series("equipoise_open_decisions", "health.open", "Decisions that wait for their reward"),
     Series("equipoise_open_bytes", "health.open_bytes", "Memory of the decisions that wait for their reward"),
     Series("equipoise_overdue_decisions", "health.overdue", "Decisions past their deadline that are not closed yet"),
+    Series("equipoise_extended_decisions", "health.extended", "Open decisions with deadlines that a start extended"),
     Series("equipoise_blocking_decisions", "health.blocking", "Decisions that hold up the rewards of others"),
     Series("equipoise_waiting_rounds", "health.waiting_rounds", "Rewarded rounds behind a missing reward"),
     Series("equipoise_waiting_bytes", "health.waiting_bytes", "Memory of the rounds behind a missing reward"),
@@ -99,6 +102,7 @@ class Metrics(Collector):
     def __init__(self) -> None:
         self._requests: Counter[tuple[str, int]] = Counter()
         self._times: defaultdict[str, Times] = defaultdict(Times)
+        self.statuses: dict[str, Config] = {}  # the last known ones, by portfolio
         self.levels: dict[str, Callable[[], float]] = {}  # numbers of the process, by the source of their series
 
     def count(self, operation: str, status: int, seconds: float) -> None:

@@ -59,6 +59,10 @@ OPERATIONS = (
         *("forget", "POST", PORTFOLIO + "/forget", handlers.forget, "admin", "Remove contexts of closed decisions"),
         *(schemas.ForgetRequest, schemas.Forgotten),
     ),
+    Operation(
+        *("expire", "POST", PORTFOLIO + "/expire", handlers.expire, "admin"),
+        *("Close decisions whose deadlines were extended at a start", None, schemas.Expired),
+    ),
     _read("portfolios", "/v1/portfolios", handlers.list_portfolios, "List the portfolios", schemas.PortfolioList),
     _read("portfolio", PORTFOLIO, handlers.show_portfolio, "Standing, certificate and health", schemas.PortfolioStatus),
     _read(

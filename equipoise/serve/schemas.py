@@ -116,6 +116,12 @@ class Forgotten(Struct):
     events: int
 
 
+class Expired(Struct):
+    """The number of decisions that got their default reward."""
+
+    expired: int
+
+
 class Problem(Struct, omit_defaults=True):
     """What went wrong, in the form of RFC 9457."""
 

@@ -22,6 +22,7 @@ from equipoise.config import PortfolioConfig, check_served, config_files, read
 from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.serve.app import application
 from equipoise.serve.connection import MAX_CONNECTIONS, Connection, Crowd
+from equipoise.serve.dashboard.files import files
 from equipoise.serve.guard import is_local
 from equipoise.serve.logs import log_as_json
 from equipoise.serve.reloading import apply_file
@@ -102,6 +103,7 @@ def serve(
     check_names(host, extra_hosts, tokens)
     configs = [read(file) for file in config_files(path)]
     file_limit(len(configs))
+    files()  # of the dashboard: read them before other files take all descriptors
     listener = bind(host, port)
     log_as_json(debug=debug)
     limits = {"max_open": max_open, "max_open_bytes": max_open_bytes, "max_state_bytes": max_state_bytes}
@@ -151,8 +153,8 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 async def _serve(service: Service, path: Path, listener: socket.socket, token_file: Path) -> None:
-    files = file_limit(len(service.portfolios))
-    crowd = Crowd(lambda: connection_limit(files, len(service.portfolios)))
+    n_files = file_limit(len(service.portfolios))
+    crowd = Crowd(lambda: connection_limit(n_files, len(service.portfolios)))
     config = uvicorn.Config(
         application(service),
         log_config=None,
@@ -178,7 +180,7 @@ async def _serve(service: Service, path: Path, listener: socket.socket, token_fi
     host, port, *_ = listener.getsockname()
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     facts: dict[str, Any] = {"portfolios": len(service.portfolios), "tokens": len(service.tokens), "address": address}
-    facts |= {"files": files, "connections": crowd.max_connections()}
+    facts |= {"files": n_files, "connections": crowd.max_connections()}
     logger.info("serving" if len(service.tokens) else "serving this machine only: no tokens", extra={"facts": facts})
     await server.serve(sockets=[listener])
 

@@ -152,6 +152,23 @@ def play_rules(live: Any) -> None:
     live.learn(early[0], 0.0, at=START + 300.0)  # of the epoch before
 
 
+def make_clock() -> Portfolio:
+    return Portfolio([UCB(2), UCB(2, scale=0.1)], seed=11, deadline="1h", default_reward=0.0)
+
+
+def play_clock(live: Any) -> None:
+    """Extend the deadlines of open decisions, and close some as if they had not been extended."""
+    decisions = [live.decide(None, at=START + t) for t in range(12)]
+    for decision in decisions[::4]:
+        live.learn(decision, 1.0, at=START + 60.0)
+    live.extend_deadlines(86400.0, at=START + 86460.0)
+    live.learn(decisions[1], 0.5, at=START + 86470.0)
+    live.decide(None, at=START + 86480.0)
+    live.expire(3, at=START + 86490.0, extended=False)
+    live.extend_deadlines(7200.0, at=START + 93690.0)
+    live.decide(None, at=START + 93700.0)
+
+
 class Golden(NamedTuple):
     """A portfolio, what happens to it, and the learners of its file, if the classes of some are not registered."""
 
@@ -162,6 +179,7 @@ class Golden(NamedTuple):
 
 GOLDEN = {
     "arms": Golden(make_arms, play_arms, lambda: [*make_arms().learners[:2], UCB(3, scale=2.0, name="late")]),
+    "clock": Golden(make_clock, play_clock),
     "contexts": Golden(make_contexts, play_contexts),
     "rules": Golden(make_rules, play_rules),
 }

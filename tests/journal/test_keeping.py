@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -159,6 +160,34 @@ def test_backup_of_a_journal_in_use_and_restore(tmp_path: Path) -> None:
     with pytest.raises(EquipoiseError):
         backup(tmp_path / "none.db", tmp_path / "new.db")
     assert not [name for name in tmp_path.iterdir() if name.name.endswith(".tmp")]
+
+
+def test_a_backup_under_load_has_all_that_was_acknowledged_before(tmp_path: Path) -> None:
+    acknowledged: list[str] = []
+    with reopened(tmp_path / "shop.db", make) as live:
+        ended = threading.Event()
+
+        def work(k: int) -> None:
+            t = 0
+            while not ended.is_set():
+                acknowledged.append(live.decide(offers(0.5), id=f"{k} {t}").id)
+                t += 1
+
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+        for thread in threads:
+            thread.start()
+        try:
+            for n in range(4):
+                while len(acknowledged) < 50 * (n + 1):
+                    ended.wait(0.001)
+                before = set(acknowledged)
+                live.backup(tmp_path / f"copy {n}.db")
+                copied = {event.key for event in SQLiteJournal(tmp_path / f"copy {n}.db").read(2)}
+                assert copied >= before
+        finally:
+            ended.set()
+            for thread in threads:
+                thread.join()
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +20,8 @@ from equipoise import Portfolio
 from equipoise.errors import EquipoiseError, JournalFailed, StoreConflict, UnreadableFile
 from equipoise.features import Offers
 from equipoise.journal import SQLiteJournal, digest, rebuild, recover
-from equipoise.journal.maintenance import compare, differences
+from equipoise.journal.maintenance import compare, differences, restore
+from equipoise.journal.sqlite import MARK_LENGTH
 from equipoise.journal.writer import MAX_AT_ONCE, Commit
 from equipoise.learners import OFUL, UCB, Constant
 from equipoise.portfolio import Event
@@ -179,11 +181,17 @@ def closed(tmp_path: Path) -> tuple[Path, str]:
 
 
 CUT = "UPDATE snapshot_parts SET data = substr(data, 1, length(data) - 1) WHERE seq = ?"
+OF_ANOTHER_TYPE = (
+    "UPDATE snapshot_parts SET data = 'text' WHERE seq = ?",
+    "UPDATE snapshot_parts SET data = 5 WHERE seq = ?",
+    "UPDATE snapshots SET digest = 5 WHERE seq = ?",
+    "UPDATE snapshots SET digest = x'00' WHERE seq = ?",
+)
 FLIPPED = "UPDATE snapshot_parts SET data = data || x'00' WHERE seq = ?"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [CUT, FLIPPED, "DELETE FROM snapshot_parts WHERE seq = ?"])
+@pytest.mark.parametrize("how", [CUT, FLIPPED, "DELETE FROM snapshot_parts WHERE seq = ?", *OF_ANOTHER_TYPE])
 @pytest.mark.parametrize("n_damaged", [1, 2])
 def test_a_damaged_snapshot_is_skipped(closed: tuple[Path, str], how: str, n_damaged: int) -> None:
     path, expected = closed
@@ -302,9 +310,76 @@ def test_a_log_that_lost_all_is_not_begun_again(tmp_path: Path, lost: str) -> No
     crash.with_name(lost).write_bytes(b"")
     with pytest.raises(UnreadableFile, match=r"ends at event 0, but \d+ were committed: its end is lost"):
         reopened(crash, make)
-    crash.unlink()  # whoever removes a journal wants a new one
+    crash.with_name("shop.db.lock").unlink()  # as the message says
     with reopened(crash, make) as live:
         assert live.certificate().rounds == 0
+
+
+def without(crash: Path, *ends: str) -> None:
+    for end in ends:
+        crash.with_name(crash.name + end).unlink()
+
+
+def small_journal(crash: Path) -> None:
+    """Another journal with fewer events takes the place of this one."""
+    without(crash, "", "-wal")
+    equipoise.open(crash.with_name("other.db"), make).close()
+    crash.with_name("other.db").rename(crash)
+
+
+def empty(crash: Path) -> None:
+    without(crash, "-wal")
+    crash.write_bytes(b"")
+
+
+LOSSES: dict[str, Callable[[Path], None]] = {
+    "file and log gone": lambda crash: without(crash, "", "-wal"),
+    "file gone": lambda crash: without(crash, ""),
+    "log gone": lambda crash: without(crash, "-wal"),
+    "empty file": empty,
+    "another journal": small_journal,
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_it_does_not_start_empty_where_the_lock_file_knows_better(tmp_path: Path, loss: str) -> None:
+    with reopened(tmp_path / "shop.db", make) as live:
+        play(live, 5)
+        last = live.journal.last_seq
+        crash = image(live.journal.path, tmp_path / "crash")
+    lock = crash.with_name("shop.db.lock")
+    mark = lock.read_bytes()[:MARK_LENGTH]
+    LOSSES[loss](crash)
+    for _ in range(2):  # the first refusal keeps the mark
+        with pytest.raises(UnreadableFile, match=rf"but {last} were committed: .*Restore a backup, or remove 'shop"):
+            reopened(crash, make)
+        assert lock.read_bytes()[:MARK_LENGTH] == mark
+    lock.unlink()  # as the message says
+    with reopened(crash, make) as live:
+        assert live.certificate().rounds == 0
+
+
+def test_a_backup_takes_the_place_of_a_lost_journal(tmp_path: Path) -> None:
+    path = tmp_path / "shop.db"
+    with reopened(path, make) as live:
+        play(live, 5)
+        live.backup(tmp_path / "copy.db")
+        play(live, 5, 5)
+    path.unlink()
+    restore(tmp_path / "copy.db", path)
+    with reopened(path) as live:
+        assert live.health()["rounds"] == 5
+
+
+def test_without_the_check_it_starts_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control."""
+    with reopened(tmp_path / "shop.db", make) as live:
+        play(live, 5)
+        crash = image(live.journal.path, tmp_path / "crash")
+    without(crash, "", "-wal")
+    monkeypatch.setattr(SQLiteJournal, "_check_end", lambda self, lock: None)
+    with reopened(crash, make) as live:
+        assert live.health()["rounds"] == 0
 
 
 def test_a_damaged_first_event_is_no_matter_with_a_good_snapshot(closed: tuple[Path, str]) -> None:

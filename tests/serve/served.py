@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from equipoise.config import PortfolioConfig, parse
@@ -85,3 +86,10 @@ def client(
 
 def service_of(made: TestClient) -> Any:
     return made.app.service
+
+
+def samples(service: TestClient) -> dict[tuple[str, str], float]:
+    """The values of all series, by name and portfolio."""
+    families = text_string_to_metric_families(service.get("/metrics").text)
+    rows = [sample for family in families for sample in family.samples]
+    return {(row.name, row.labels.get("portfolio", "")): row.value for row in rows}

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import random
+import re
 import tracemalloc
 import weakref
 from functools import partial
@@ -69,8 +70,9 @@ async def connect(
     state: ServerState | None = None,
     protocol: Any = None,
     transport: Transport | None = None,
+    app: Any = None,
 ) -> tuple[Any, Transport]:
-    config = uvicorn.Config(create_app(configs(ARMS)), ws="none", lifespan="off", log_config=None)
+    config = uvicorn.Config(app or create_app(configs(ARMS)), ws="none", lifespan="off", log_config=None)
     config.load()
     made = protocol or partial(Connection, crowd=crowd or Crowd())
     connection = made(config=config, server_state=state or ServerState(), app_state={})
@@ -82,6 +84,10 @@ async def connect(
 async def settle() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
+
+
+# Whether this uvicorn ends a connection whose client asks for it; older ones leave that to the client.
+CLOSES = tuple(map(int, uvicorn.__version__.split(".")[:2])) >= (0, 54)
 
 
 @pytest.mark.parametrize("piece", [b"a" * 4096, b"a: b\r\n" * 700])
@@ -269,6 +275,72 @@ def test_bytes_around_a_body_are_counted_within_one_read(request_: bytes) -> Non
     asyncio.run(main())
 
 
+DECIDE = b"POST /v1/portfolios/arms/decide HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+BODY = b'{"id": "outer"}'
+HIDDEN = DECIDE + b'Content-Length: 16\r\n\r\n{"id": "hidden"}'
+CHUNKS = b"Transfer-Encoding: chunked\r\n"
+# Requests on whose end a proxy and the service might disagree, with another one hidden behind it.
+SMUGGLED = {
+    "length and chunks": DECIDE + CHUNKS + b"Content-Length: 5\r\n\r\n0\r\n\r\n",
+    "chunks and length": DECIDE + b"Content-Length: 5\r\n" + CHUNKS + b"\r\n0\r\n\r\n",
+    "two lengths": DECIDE + b"Content-Length: 15\r\nContent-Length: 0\r\n\r\n" + BODY,
+    "list of lengths": DECIDE + b"Content-Length: 15, 0\r\n\r\n" + BODY,
+    "signed length": DECIDE + b"Content-Length: +15\r\n\r\n" + BODY,
+    "negative length": DECIDE + b"Content-Length: -1\r\n\r\n" + BODY,
+    "hexadecimal length": DECIDE + b"Content-Length: 0xf\r\n\r\n" + BODY,
+    "unknown coding": DECIDE + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+    "coding after chunks": DECIDE + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+    "space before colon": DECIDE + b"Content-Length : 15\r\n\r\n" + BODY,
+    "folded header": DECIDE + b"X: a\r\n Content-Length: 0\r\nContent-Length: 15\r\n\r\n" + BODY,
+    "bare line feed in a chunk": DECIDE + CHUNKS + b"\r\nf\n" + BODY + b"\r\n0\r\n\r\n",
+    "chunk longer than its size": DECIDE + CHUNKS + b"\r\n5\r\n" + BODY + b"\r\n0\r\n\r\n",
+    "size of a chunk that overflows": DECIDE + CHUNKS + b"\r\n1000000000000000f\r\n" + BODY + b"\r\n0\r\n\r\n",
+    "zero in a header": DECIDE + b"X: a\0b\r\nContent-Length: 15\r\n\r\n" + BODY,
+}
+
+
+@pytest.mark.parametrize("form", SMUGGLED)
+def test_no_request_hides_in_another_one(form: str) -> None:
+    """It is refused, and the connection ends."""
+
+    async def main() -> None:
+        connection, transport = await connect()
+        connection.data_received(SMUGGLED[form] + HIDDEN)
+        await settle()
+        statuses = re.findall(rb"^HTTP/1.1 (\d+)", transport.written, re.MULTILINE)
+        assert statuses == [b"400"] and transport.closed and b"hidden" not in transport.written
+        connection.connection_lost(None)
+        await settle()
+
+    asyncio.run(main())
+
+
+def test_a_client_that_is_gone_has_decided_once() -> None:
+    """Its request came in as a whole, so it is carried out; the repeated one gets the same answer."""
+
+    async def main() -> None:
+        app = create_app(configs(ARMS))
+        for k in range(20):
+            body = b'{"id": "%d"}' % k
+            request = DECIDE + b"Content-Length: %d\r\n\r\n" % len(body) + body
+            for ticks in (0, k % 4):
+                connection, _ = await connect(app=app)
+                connection.data_received(request)
+                for _ in range(ticks):
+                    await asyncio.sleep(0)
+                connection.connection_lost(None)
+                await settle()
+            connection, transport = await connect(app=app)
+            connection.data_received(request)
+            await settle()
+            assert transport.written.startswith(b"HTTP/1.1 200")
+            connection.connection_lost(None)
+        engine = app.service.portfolios["arms"].engine
+        assert await engine.run(lambda hosted: hosted.portfolio.health()["rounds"]) == 20
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("sent", [b"\x16\x03\x01\x02", b"hello\r\n", b"GET / HTTP/1.1\nHost: x\n\n", b"BREW\r\n\r\n"])
 def test_what_is_not_http_is_refused_at_once(sent: bytes) -> None:
     async def main() -> None:
@@ -385,8 +457,10 @@ def test_an_answer_is_one_write_and_says_the_same_as_in_two() -> None:
     async def main() -> None:
         whole, headers, body = await ask(b"")
         parts, other_headers, other_body = await ask(b"Connection: close\r\n")  # one of the cases left to the server
-        assert (whole.writes, whole.closed) == (1, False) and (parts.writes, parts.closed) == (2, True)
-        assert other_headers.pop(b"connection") == b"close" and body == other_body
+        assert (whole.writes, whole.closed) == (1, False)
+        if CLOSES:
+            assert (parts.writes, parts.closed, other_headers.pop(b"connection")) == (2, True, b"close")
+        assert body == other_body
         assert headers == other_headers and headers[b"x-frame-options"] == b"DENY" and headers[b"x-request-id"] == b"a"
         assert int(headers[b"content-length"]) == len(body)
 

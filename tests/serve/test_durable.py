@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import sqlite3
 import subprocess
@@ -25,7 +26,7 @@ from equipoise.serve.engine import JournalEngine
 from equipoise.serve.reloading import apply_file
 from equipoise.serve.service import Service, Settings, open_in
 from equipoise.serve.tokens import Tokens
-from tests.serve.served import ARMS, COLORS, client, configs, service_of
+from tests.serve.served import ARMS, COLORS, client, configs, samples, service_of
 
 ARMS_PATH, COLORS_PATH = "/v1/portfolios/arms", "/v1/portfolios/colors"
 
@@ -237,7 +238,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root may mount a file system")
-def test_a_full_disk(small_disk: Path) -> None:
+def test_a_full_disk(small_disk: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The request that meets it gets 503, later ones too; with room again, a start finds all that was acknowledged."""
     acknowledged: list[str] = []
     with client(ARMS, data=small_disk) as service:
@@ -250,12 +251,25 @@ def test_a_full_disk(small_disk: Path) -> None:
         for path, body in (("decide", {}), ("rewards", {"id": acknowledged[0], "reward": 1.0})):
             assert service.post(f"{ARMS_PATH}/{path}", json=body).status_code == 503
         assert (service.get("/readyz").status_code, service.get("/healthz").status_code) == (503, 200)
+        logged = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+        assert len(logged) == 1 and "arms: the journal could not be written" in logged[0]
+        series = samples(service)
+        assert series["equipoise_journal_failed", "arms"] == 1
+        assert series["equipoise_events_total", "arms"] >= len(acknowledged)
+        subprocess.run(["mount", "-o", "remount,size=64m", small_disk], check=True)
+        served = service_of(service).portfolios["arms"]
+        served.engine.close()
+        served.engine = service_of(service).open(served.config)  # in the same process
+        assert service.get("/readyz").status_code == 200
+        again = service.post(f"{ARMS_PATH}/decide", json={"id": acknowledged[-1]})
+        assert (again.status_code, again.json()["id"]) == (200, acknowledged[-1])
+        assert service.post(f"{ARMS_PATH}/decide", json={"id": f"{k:0200d}"}).status_code == 200  # the one that failed
+        acknowledged.append(f"{k:0200d}")
     assert len(acknowledged) > 100
-    subprocess.run(["mount", "-o", "remount,size=64m", small_disk], check=True)
     with client(ARMS, data=small_disk) as service:
         assert service.get("/readyz").status_code == 200
         rounds = service.get(ARMS_PATH).json()["health"]["rounds"]
-        assert rounds - len(acknowledged) in (0, 1)  # the one that failed is there as a whole, or not at all
+        assert rounds == len(acknowledged)
         lines = "\n".join(json.dumps({"id": id_, "reward": 1.0}) for id_ in acknowledged[-1_000:])
         answer = service.post(f"{ARMS_PATH}/rewards", content=lines, headers={"Content-Type": "application/x-ndjson"})
         assert {json.loads(line)["status"] for line in answer.text.splitlines()} == {200}

@@ -11,21 +11,11 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
 
-from prometheus_client.parser import text_string_to_metric_families
-from starlette.testclient import TestClient
-
 from equipoise.serve.metrics import ALL, OF_PROCESS
-from tests.serve.served import ARMS, COLORS, client, service_of
+from tests.serve.served import ARMS, COLORS, client, samples, service_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "deploy.md"
 ELSEWHERE = {"equipoise_connections"}  # of a server, which the client of these tests goes without
-
-
-def samples(service: TestClient) -> dict[tuple[str, str], float]:
-    """The values of all series, by name and portfolio."""
-    families = text_string_to_metric_families(service.get("/metrics").text)
-    rows = [sample for family in families for sample in family.samples]
-    return {(row.name, row.labels.get("portfolio", "")): row.value for row in rows}
 
 
 def test_every_series_has_a_value_or_is_not_reported(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ NEEDED = {
         *("portfolios", "portfolio", "eliminations", "events", "metrics", "overview", "watch_overview", "view"),
         *("watch_portfolio", "timeline", "learner", "decisions", "decision"),
     },
-    "admin": {"add_learner", "change_learner", "remove_learner", "forget"},
+    "admin": {"add_learner", "change_learner", "remove_learner", "forget", "expire"},
     None: {"health", "ready", "page"},
 }
 COVERED, FOREIGN = "arms", "colors"

@@ -162,7 +162,7 @@ async def test_a_stream_of_a_failed_journal_says_so(anyio_backend: str, monkeypa
         monkeypatch.setattr(served.engine, "run", fail)
         served.board.read_at = 0.0
         await asyncio.wait_for(task, 5)
-        assert reader.ended and '"status":503' in reader.text and "the disk is full" in reader.text
+        assert reader.ended and '"status":503' in reader.text and "accepted until it is reopened" in reader.text
 
 
 async def test_what_waits_for_a_slow_reader_is_small(anyio_backend: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,6 +58,7 @@ ATTACKS = {
 }
 MANY = 1_100  # slow connections
 MEGABYTE = 1e6
+MAX_GROWTH = 120.0  # megabytes; without limits it is gigabytes
 
 
 class Result(NamedTuple):
@@ -178,12 +179,15 @@ def main() -> None:
     parser.add_argument("--attack", action="append", choices=tuple(ATTACKS))
     parser.add_argument("--port", type=int, default=8766)
     options = parser.parse_args()
+    failed = False
     heads = f"{'sent MB':>9}{'start':>8}{'peak':>8}{'after':>8}{'ended':>8}{'others served':>15}{'refused':>9}"
     print(f"{'attack':<34}{heads}")
     for attack in options.attack or ATTACKS:
         row = run(attack, options.port, options.seconds, options.connections)
         sizes = f"{row.sent:>9.0f}{row.start:>8.0f}{row.peak:>8.0f}{row.after:>8.0f}"
         print(f"{attack:<34}{sizes}{row.ended:>8}{row.others_served:>15}{row.others_refused:>9}", flush=True)
+        failed |= row.peak > row.start + MAX_GROWTH or row.others_refused > 0
+    sys.exit(failed)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""Whether a killed service loses anything: `python -m tools.studies.kill_service [--kills N] [--events N]`.
+"""Whether a killed service loses anything: `python -m tools.studies.kill_service [--kills N] [--events N] [--term]`.
 
 The study `kill_journal` over HTTP. A process of `equipoise serve` is killed (SIGKILL) at a random moment under the load
 of 32 clients with connections of their own. Every client decides under an id of its own, rewards most decisions, in
 batches of lines or one by one, withdraws some, and leaves some to their deadline. What was not answered is repeated
 after the restart, as a client does. After each kill every acknowledged answer must be in the journal exactly once, and
 all ways to recover must give the same state; at thirty kills, so must a rebuild from the first event.
+
+With --term the process gets SIGTERM, and must end with code 0.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -42,6 +45,7 @@ use = "EpsilonGreedy"
 arms = 3
 epsilon = 0.1
 """
+END_SECONDS = 60.0
 BATCH = 8  # rounds of a client before it rewards them
 HEAD = b"POST /v1/portfolios/shop/%b HTTP/1.1\r\nHost: localhost\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n"
 JSON, LINES = b"application/json", b"application/x-ndjson"
@@ -78,11 +82,15 @@ class Client:
     async def run(self, first: int) -> None:
         """Decide, reward and withdraw without end, from the first round that was not acknowledged as a whole."""
         number = first
-        while True:
-            for k in range(number, number + BATCH):
-                await self._decide(k)
-            await self._close(range(number, number + BATCH))
-            number += BATCH
+        try:
+            while True:
+                for k in range(number, number + BATCH):
+                    await self._decide(k)
+                await self._close(range(number, number + BATCH))
+                number += BATCH
+        finally:
+            if self._streams is not None:
+                self._streams[1].close()
 
     async def _decide(self, number: int) -> None:
         rows = [{"features": row} for row in offers(self._task, number).tolist()]
@@ -123,16 +131,17 @@ class Client:
 
 
 class Served:
-    """Lives of `equipoise serve`, with clients in this process."""
+    """Lives of `equipoise serve`, with clients in this process; a signal ends them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, by: signal.Signals = signal.SIGKILL) -> None:
+        self._by = by
         self._file, self._data = folder / "shop.toml", folder / "data"
         self._file.write_text(CONFIG)
         self._data.mkdir(exist_ok=True)
         self.path = self._data / "shop.db"
 
     def live(self, firsts: list[int], seconds: float) -> Life:
-        """Start the service, and kill it after this time."""
+        """Start the service, and end it after this time."""
         command = ["-m", "equipoise", "serve", str(self._file), "--data", str(self._data), "--port", str(PORT)]
         since = time.perf_counter()
         with self.path.with_name("log").open("ab") as log:
@@ -140,6 +149,8 @@ class Served:
         lines: list[bytes] = []
         try:
             start_seconds = asyncio.run(self._load(process, since, firsts, seconds, lines))
+            if process.wait(END_SECONDS) != (0 if self._by == signal.SIGTERM else -self._by):
+                raise RuntimeError(f"the service ended with {process.returncode} after {self._by.name}")
         finally:
             process.kill()
             process.wait()
@@ -160,7 +171,7 @@ class Served:
         start_seconds = time.perf_counter() - since
         tasks = [asyncio.create_task(Client(task, lines).run(first)) for task, first in enumerate(firsts)]
         await asyncio.sleep(seconds)
-        process.kill()
+        process.send_signal(self._by)
         for outcome in await asyncio.gather(*tasks, return_exceptions=True):
             if not isinstance(outcome, OSError | asyncio.IncompleteReadError):
                 raise RuntimeError("a client ended before the service did") from outcome
@@ -174,11 +185,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--life-seconds", type=float, default=5.0, help="longest life of a process")
     parser.add_argument("--folder", type=Path, help="where the journal is kept, to go on after an interruption")
+    parser.add_argument("--term", action="store_true", help="end the process by SIGTERM, not by SIGKILL")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = options.folder or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
-        lives = Served(folder)
+        lives = Served(folder, signal.SIGTERM if options.term else signal.SIGKILL)
         found = run_lives(lives, options.kills, options.events, seed=options.seed, life_seconds=options.life_seconds)
     print(f"{found}; faults: {found.faults[:5] or 'none'}")
     sys.exit(bool(found.faults))

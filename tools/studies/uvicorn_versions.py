@@ -19,7 +19,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
-TESTS = "tests/serve/test_connections.py"
+TESTS = ("tests/serve/test_connections.py", "tests/serve/test_limits.py", "tests/serve/test_streams.py")
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 
 
@@ -43,7 +43,7 @@ def passes(version: str) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         command = [*PIP, "install", "--quiet", "--no-deps", "--target", folder, f"uvicorn=={version}"]
         subprocess.run(command, check=True)
-        tests = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", TESTS]
+        tests = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *TESTS]
         paths = {"PYTHONPATH": os.pathsep.join((folder, str(ROOT)))}
         run = subprocess.run(tests, cwd=ROOT, env={**os.environ, **paths}, capture_output=True, text=True, check=False)
     print(f"{version}: {run.stdout.splitlines()[-1]}", flush=True)
