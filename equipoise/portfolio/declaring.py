@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from equipoise.bounds import Bound, from_json
 from equipoise.errors import InvalidArgument
@@ -67,7 +67,7 @@ class Plan(NamedTuple):
         # A portfolio that was given no selector says nothing about it, and the one that is recommended may change.
         if given.selector not in (parts.selector, first and first.selector) and not template.recommendation:
             raise InvalidArgument(
-                "selector has other settings, or is another one, but must stay as it is: give the portfolio another name"
+                "selector has other settings, or is another one, but must stay: serve it as a portfolio of another name"
             )
         names = portfolio.declared_learners or _presumed(portfolio, template, began)
         return cls(template.declared, *_changes(portfolio, template, names, given, (parts, first)))
@@ -170,7 +170,9 @@ def _changes(
             after[i] = name
     wanted = set(template.learner_names)
     leaving = [
-        portfolio.learner_names[i] for i, name in enumerate(names) if present[i] and name is not None and name not in wanted
+        portfolio.learner_names[i]
+        for i, name in enumerate(names)
+        if present[i] and name is not None and name not in wanted
     ]
     return tuple(joining), tuple(leaving), (*(name if name in wanted else None for name in after), *joined)
 

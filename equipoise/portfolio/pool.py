@@ -200,8 +200,8 @@ class Pool:
         adapted = [None if learner is None else AdaptedLearner(learner) for learner in learners]
         names = unique_names(["" if learner is None else learner.name for learner in adapted])
         self.members = [Member(learner, name) for learner, name in zip(adapted, names, strict=True)]
-        # By which names the file or constructor calls them; None for one that it does not name. None if it is not known:
-        # earlier releases did not note it.
+        # By which names the file or constructor calls them, None for one that it does not name. None if that is not
+        # known, because an earlier release wrote the state.
         self.declared: tuple[str | None, ...] | None = names
         self.any_unavailable = True  # whether a learner may be suspended or paused
         self._events = events

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,18 +12,19 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName
+from equipoise.errors import EquipoiseError, InvalidArgument, JournalFailed, UnknownName
 from equipoise.learner import MinimalLearner
 from equipoise.serve import metrics, schemas
 from equipoise.serve.failures import Refused, kind_of, problem_of
 from equipoise.serve.guard import WHOLE, logger
 from equipoise.serve.hosted import Hosted, Limits
+from equipoise.serve.reloading import reopen
 from equipoise.serve.schemas import plain
 from equipoise.serve.service import ANYONE, Served, Service
 from equipoise.serve.streams import EventStream
 from equipoise.serve.tokens import Token
 from equipoise.settings.sizes import arrays_of_at_most
-from equipoise.types import Context
+from equipoise.types import Config, Context
 
 NDJSON = "application/x-ndjson"
 LEARNER = re.compile(schemas.LEARNER_PATTERN)
@@ -61,14 +62,20 @@ class Call:
             self.token = token
         self.request.scope["token"] = self.token.name
 
-    def authorize(self, scope: str, name: str | None) -> None:
-        """Find the token of the request and the portfolio; raise an error if the token does not allow this."""
+    def authorize(self, scope: str, name: str | None, *, failed: bool = False) -> None:
+        """Find the token of the request and the portfolio; raise an error if the token does not allow this.
+
+        With `failed`, the portfolio may be one that is not served.
+        """
         self.authenticate()
         if not self.token.allows(scope, name):
             raise Refused(403, "forbidden", f"the token does not have the scope {scope!r} for this portfolio")
         if name is not None:
             self.portfolio = self.service.portfolios.get(name)
-            if self.portfolio is None:
+            if self.portfolio is None and name in self.service.failed:
+                if not failed:
+                    raise Refused(503, "failed-portfolio", self.service.failed[name].reason, {"Retry-After": "5"})
+            elif self.portfolio is None:
                 raise Refused(404, "unknown-portfolio", "there is no portfolio of this name")
             self.request.scope["portfolio"] = name
 
@@ -157,8 +164,20 @@ async def forget(call: Call) -> Response:
     return answer(schemas.Forgotten(await call.served.engine.forget(call.body.ids)))
 
 
+async def reopen_portfolio(call: Call) -> Response:
+    name = call.request.path_params["name"]
+    try:
+        await reopen(call.service, name)
+    except Exception as error:
+        if call.service.failure_of(name) is None:
+            raise
+        raise Refused(503, "failed-portfolio", call.service.failed[name].reason, {"Retry-After": "5"}) from error
+    return answer(schemas.Health("ok"))
+
+
 async def list_portfolios(call: Call) -> Response:
-    return answer(schemas.PortfolioList(sorted(filter(call.token.covers, call.service.portfolios))))
+    service, names = call.service, list(filter(call.token.covers, call.service.names))
+    return answer(schemas.PortfolioList(names, [name for name in names if service.failure_of(name) is not None]))
 
 
 async def show_portfolio(call: Call) -> Response:
@@ -255,16 +274,19 @@ async def evaluate(call: Call) -> Response:
 
 
 async def expose_metrics(call: Call) -> Response:
-    service, names = call.service, sorted(filter(call.token.covers, call.service.portfolios))
-    statuses, depths, journals = {}, {}, {}
-    for name in names:
-        engine = service.portfolios[name].engine
-        depths[name] = engine.depth
-        if engine.failure is None:
-            statuses[name] = plain(await engine.run(Hosted.status))
-        if (journal := engine.journal_health()) is not None:
-            journals[name] = journal
-    return Response(service.metrics.expose(statuses, depths, journals), media_type=metrics.MEDIA_TYPE)
+    service, facts = call.service, dict[str, Config]()
+    about: Config
+    for name in filter(call.token.covers, service.names):
+        facts[name] = about = {}
+        served = service.portfolios.get(name)
+        if served is not None:
+            engine, about["rejected"] = served.engine, served.rejected != ""
+            if engine.failure is None:
+                with suppress(JournalFailed):  # at this moment
+                    about |= plain(await engine.run(Hosted.status))
+            about["queue"], about["journal"] = engine.depth, engine.journal_health()
+        about["failed"] = service.failure_of(name) is not None
+    return Response(service.metrics.expose(facts), media_type=metrics.MEDIA_TYPE)
 
 
 async def health(call: Call) -> Response:
@@ -272,6 +294,15 @@ async def health(call: Call) -> Response:
 
 
 async def ready(call: Call) -> Response:
-    if call.service.ready:
+    return _readiness(call.service, is_ready=call.service.ready)
+
+
+async def portfolio_ready(call: Call) -> Response:
+    """Whether a portfolio takes requests; of one that does not, not even whether it exists."""
+    return _readiness(call.service, is_ready=call.service.is_ready(call.request.path_params["name"]))
+
+
+def _readiness(service: Service, *, is_ready: bool) -> Response:
+    if is_ready:
         return answer(schemas.Health("ok"))
-    return answer(schemas.Health("stopping" if call.service.stopping else "failed"), 503)
+    return answer(schemas.Health("stopping" if service.stopping else "failed"), 503)
