@@ -11,7 +11,7 @@ from typing import Any
 from equipoise.errors import InvalidArgument, StoreConflict, UnreadableFile
 from equipoise.journal.live import LivePortfolio
 from equipoise.journal.protocol import Journal
-from equipoise.journal.recovery import CREATED, check_savable, first_state, recover
+from equipoise.journal.recovery import CREATED, check_savable, first_state, note_writer, recover
 from equipoise.journal.sqlite import SQLiteJournal
 from equipoise.journal.writer import Commit
 from equipoise.portfolio import Portfolio
@@ -82,6 +82,7 @@ def open(
             if template is not None and not accept_changes:
                 with _naming(journal):
                     plan = Plan.of(portfolio, template, began(journal))
+            note_writer(journal, portfolio)
         live = LivePortfolio(
             portfolio, journal, snapshot_every=snapshot_every, retention=retained, max_waiting=max_waiting
         )
@@ -124,6 +125,7 @@ def _create(journal: SQLiteJournal, config: Any) -> Portfolio:
         raise UnreadableFile(f"{str(journal.path)!r} has no events, so config is needed to make its portfolio")
     portfolio = _make(config)
     state, commit = check_savable(portfolio), Commit()
+    note_writer(journal, portfolio)
     journal.append([Event(CREATED, {"state": state}, portfolio.time, seq=1, portfolio=journal.portfolio)], commit)
     commit.wait()
     return portfolio

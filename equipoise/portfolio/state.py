@@ -386,7 +386,8 @@ class PortfolioState:
         settings = self.settings
         assert settings.default_reward is not None
         total = combine(settings.aggregate, ticket.rewards, settings.default_reward)
-        reward = clipped(total, self.reward_range) if settings.clip and self.reward_range is not None else total
+        # Parts were checked when they arrived, unless an earlier release took them.
+        reward = total if self._limits is None else clipped(total, self._limits)
         # The regret of a round without an outcome, if unknown, is the width of the reward range.
         known = ticket.drawn not in self.selection.traits.observed or not isnan(ticket.regret)
         regret = None if known else self.selection.width(settings.reward_range)
