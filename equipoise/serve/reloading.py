@@ -51,7 +51,7 @@ async def _apply(service: Service, file: Path, names: dict[str, Path], run: Run)
         config = read(file)
         check_served(config, names)  # a second file of a name would change what the first one says
         is_new = config.name not in service.portfolios
-        if await apply_file(service, config, file, run):
+        if await apply_file(service, config, file=file, run=run):
             logger.info("%s: applied", file)
     except Exception as error:
         name = _name_of(service, file, config, names)
@@ -93,7 +93,7 @@ def name_in(file: Path) -> str | None:
 
 
 async def apply_file(
-    service: Service, config: PortfolioConfig, file: Path | None = None, run: Run = asyncio.to_thread
+    service: Service, config: PortfolioConfig, *, file: Path | None = None, run: Run = asyncio.to_thread
 ) -> bool:
     """Apply a file that may be new or changed; return whether anything changed."""
     served = service.portfolios.get(config.name)
