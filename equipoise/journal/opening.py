@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.errors import InvalidArgument, StoreConflict, UnreadableFile
+from equipoise.journal.declaring import Plan
 from equipoise.journal.live import LivePortfolio
 from equipoise.journal.protocol import Journal
 from equipoise.journal.recovery import CREATED, check_savable, first_state, note_writer, recover
 from equipoise.journal.sqlite import SQLiteJournal
 from equipoise.journal.writer import Commit
 from equipoise.portfolio import Portfolio
-from equipoise.portfolio.declaring import Plan
 from equipoise.portfolio.events import Event
 from equipoise.portfolio.settings import Retention
 from equipoise.settings.checks import count

@@ -444,7 +444,7 @@ class Portfolio:
 
         A setting that may not change is refused by name; with `check_only`, nothing else is done. Settings that were
         changed at run time, by `reconfigure`, stay unless their declaration changes. `learners` are the names of the
-        learners in the declaration; see `declaring`, which changes the learners too.
+        learners in the declaration; see `equipoise.journal.declaring`.
         """
         with self._lock:
             self._state.declare(wanted, learners, check_only=check_only)

@@ -16,7 +16,7 @@ from typing import Any
 
 from equipoise.config import SERVED_NAME, PortfolioConfig, check_served, config_files, read
 from equipoise.errors import InvalidArgument, UnreadableFile
-from equipoise.portfolio.declaring import Plan
+from equipoise.journal.declaring import Plan
 from equipoise.serve.contexts import ContextReader
 from equipoise.serve.hosted import Hosted
 from equipoise.serve.service import Failed, Run, Served, Service, describe

@@ -13,20 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from equipoise.bounds import Bound, from_json
 from equipoise.errors import InvalidArgument
 from equipoise.learner import MinimalLearner, part_name
+from equipoise.portfolio import Portfolio
 from equipoise.portfolio.settings import PortfolioSettings
 from equipoise.selector import traits_of
 from equipoise.settings import equal_data
 from equipoise.storage.files import canonical_json
 from equipoise.storage.parts import fingerprint
 from equipoise.types import Config, Plain
-
-if TYPE_CHECKING:
-    from equipoise.portfolio.portfolio import Portfolio
 
 Names = tuple[str | None, ...]  # by which a declaration calls the learners, by index; None for the others
 
