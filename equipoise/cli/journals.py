@@ -67,6 +67,8 @@ def _open(path: Path) -> Portfolio:
     journal = SQLiteJournal(path, create=False)
     recovered = recover(journal)
     typer.echo(f"{journal.portfolio}: {recovered.seq:,} events, recovered from event {recovered.start:,}")
+    for first, writer in journal.writers():
+        typer.echo(f"From event {first:,}: written by {writer}")
     for seq in recovered.damaged:
         print_error(f"{path}: the snapshot at event {seq:,} is damaged and was not used")
     return recovered.portfolio

@@ -299,11 +299,13 @@ class LivePortfolio:
         """Finish waiting calls, store a snapshot so that the next start is quick, and give the journal back."""
         self._retainer.close()
         self._background.close()
-        if snapshot and self.failure is None:
-            self._background.snapshot()
-        with self._lock:
-            self._failure = self._failure or JournalFailed(f"{str(self.journal.path)!r} is closed")
-        self.journal.close()
+        try:
+            if snapshot and self.failure is None:
+                self._background.snapshot()
+        finally:
+            with self._lock:
+                self._failure = self._failure or JournalFailed(f"{str(self.journal.path)!r} is closed")
+            self.journal.close()
 
     def _now(self) -> float:
         """Return the time, not before that of the last event."""

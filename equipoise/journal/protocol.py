@@ -22,6 +22,23 @@ class SnapshotInfo(NamedTuple):
     time: float
 
 
+class WrittenBy(NamedTuple):
+    """Who wrote some events or a snapshot: a release of equipoise, and the selector whose rule decided.
+
+    All are None if a release wrote them that did not say so yet.
+    """
+
+    release: str | None = None
+    selector: str | None = None
+    rule: int | None = None  # version of the rule, if the selector states one
+
+    def __str__(self) -> str:
+        if self.release is None:
+            return "an earlier release of equipoise"
+        rule = "" if self.rule is None else f" with rule {self.rule} of {self.selector}"
+        return f"equipoise {self.release}{rule}"
+
+
 class Journal(Protocol):
     """A durable log of the events of one portfolio. One process at a time may write."""
 
@@ -46,6 +63,18 @@ class Journal(Protocol):
 
         Raises `JournalLocked` if another process has it. An append under an old epoch fails.
         """
+
+    def note_rule(self, selector: str, version: int | None) -> None:
+        """Note, before the first event under a lease, which rule decides."""
+
+    def writer_of(self, seq: int) -> WrittenBy:
+        """Who wrote an event."""
+
+    def writers(self) -> list[tuple[int, WrittenBy]]:
+        """Who wrote the events: the number of the first one of each writer, and the writer."""
+
+    def writer_of_snapshot(self, seq: int) -> WrittenBy:
+        """Who wrote a snapshot."""
 
     def check_writable(self) -> None:
         """Raise the error that an append would raise: not leased, forked, or failed before."""

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from typing import NamedTuple
 
+from equipoise import __version__
 from equipoise.errors import EquipoiseError, FileUnavailable, StoreConflict, UnreadableFile
-from equipoise.journal.protocol import Journal
+from equipoise.journal.protocol import Journal, WrittenBy
 from equipoise.learner import MinimalLearner, part_name, savable
 from equipoise.portfolio import Portfolio
 from equipoise.portfolio.events import Event, logger
+from equipoise.selector import capabilities
 from equipoise.storage import codec
 from equipoise.storage.parts import rebuild_learners
 from equipoise.types import Config
@@ -93,7 +95,15 @@ def first_state(journal: Journal) -> Config:
 
 
 def fold(journal: Journal, state: Config, seq: int, template: Portfolio | None, read: Read | None = None) -> Recovered:
-    portfolio, start = restore(state, template), seq
+    start = seq
+    try:
+        portfolio = restore(state, template)
+    except StoreConflict:
+        raise
+    except Exception as error:
+        if by := _by_another(journal.writer_of_snapshot(seq) if seq > 1 else journal.writer_of(seq)):
+            raise UnreadableFile(f"the state at event {seq} could not be restored: {error}{by}") from error
+        raise
     for event in (read or journal.read)(seq + 1):
         if event.kind == DECIDED and event.data["digest"] is None:
             raise UnreadableFile(f"event {event.seq} has lost its context, so nothing can be folded from before it")
@@ -101,7 +111,8 @@ def fold(journal: Journal, state: Config, seq: int, template: Portfolio | None, 
             try:
                 portfolio.apply(event, _added(event, template) if event.kind == ADDED else None)
             except Exception as error:
-                raise UnreadableFile(f"event {event.seq} ({event.kind}) could not be folded: {error}") from error
+                by = _by_another(journal.writer_of(event.seq))
+                raise UnreadableFile(f"event {event.seq} ({event.kind}) could not be folded: {error}{by}") from error
         seq = event.seq
     portfolio.end_id_epoch()
     changed = describe_changed_rule(portfolio)
@@ -110,6 +121,26 @@ def fold(journal: Journal, state: Config, seq: int, template: Portfolio | None, 
     if template is not None:
         portfolio.give_fallback(template.settings.fallback)
     return Recovered(portfolio, seq, start)
+
+
+def _by_another(writer: WrittenBy) -> str:
+    """Return who wrote what could not be read, if it was another release that said so."""
+    if writer.release in (None, __version__):
+        return ""
+    return f"; {writer} wrote it, and this is equipoise {__version__}: use that release, or restore a backup"
+
+
+def note_writer(journal: Journal, portfolio: Portfolio) -> None:
+    """Note which rule decides from now on; warn if a later version of it has decided before."""
+    can = capabilities(portfolio.selector)
+    name, version = can.name, None if can.rule is None else can.rule.rule_version
+    before = journal.writer_of(journal.last_seq) if journal.last_seq else WrittenBy()
+    if version is not None and before.rule is not None and before.selector == name and before.rule > version:
+        logger.warning(
+            "%s: %s wrote up to event %d, and this is equipoise %s with rule %d, which continues with the logged odds",
+            *(journal.portfolio, before, journal.last_seq, __version__, version),
+        )
+    journal.note_rule(name, version)
 
 
 def describe_changed_rule(portfolio: Portfolio) -> str:

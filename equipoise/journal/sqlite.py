@@ -20,9 +20,10 @@ from time import time as clock
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from equipoise import __version__
 from equipoise.errors import EquipoiseError, FileUnavailable, JournalFailed, JournalLocked, UnreadableFile
 from equipoise.journal import schema
-from equipoise.journal.protocol import SnapshotInfo
+from equipoise.journal.protocol import SnapshotInfo, WrittenBy
 from equipoise.journal.writer import Commit, Row, Work, Writer, finish, transaction
 from equipoise.portfolio.events import Event, logger
 from equipoise.storage.codec import accelerate, decode, encode
@@ -269,6 +270,8 @@ class SQLiteJournal:
                 schema.migrate(connection, version)
             # A write, so that a file that cannot be written is found before the first event.
             connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'epoch'")
+            statement = "UPDATE leases SET release = ? WHERE epoch = (SELECT value FROM meta WHERE key = 'epoch')"
+            connection.execute(statement, (__version__,))
             meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
             self._id, self.portfolio = meta["id"], meta["portfolio"]
             self._archived = int(meta.get("archived", 0))
@@ -298,6 +301,32 @@ class SQLiteJournal:
             f"{str(self.path)!r} {fault}, but {marked} were committed: its end is lost. Restore a backup, or remove "
             f"{lock.path.name!r} to accept the loss"
         )
+
+    def note_rule(self, selector: str, version: int | None) -> None:
+        """Note, before the first event under a lease, which rule decides."""
+        epoch = self._meta("epoch")
+        self._do([("UPDATE leases SET selector = ?, rule = ? WHERE epoch = ?", (selector, version, epoch))])
+
+    def writer_of(self, seq: int) -> WrittenBy:
+        """Who wrote an event."""
+        return next((writer for first, writer in reversed(self.writers()) if first <= seq), WrittenBy())
+
+    def writers(self) -> list[tuple[int, WrittenBy]]:
+        """Who wrote the events: the number of the first one of each writer, and the writer."""
+        found: dict[int, WrittenBy] = {}
+        for first, *writer in self._leases("SELECT first_seq, release, selector, rule FROM leases ORDER BY epoch"):
+            found[first] = WrittenBy(*writer)  # leases without an event are replaced by the next one
+        return [(first, writer) for first, writer in found.items() if first <= self.last_seq]
+
+    def writer_of_snapshot(self, seq: int) -> WrittenBy:
+        """Who wrote a snapshot."""
+        statement = "SELECT release, selector, rule FROM snapshot_leases JOIN leases USING (epoch) WHERE seq = ?"
+        return next((WrittenBy(*row) for row in self._leases(statement, seq)), WrittenBy())
+
+    def _leases(self, statement: str, *arguments: object) -> list[Row]:
+        """Query leases; a file of an earlier release has none until this one writes to it."""
+        tables = self._query("SELECT count(*) FROM sqlite_master WHERE name = 'leases'")
+        return self._query(statement, *arguments) if tables[0][0] else []
 
     def append(self, events: Sequence[Event], commit: Commit) -> None:
         """Queue a batch; `commit` finishes when all before it and itself are durable."""

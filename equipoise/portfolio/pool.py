@@ -200,6 +200,9 @@ class Pool:
         adapted = [None if learner is None else AdaptedLearner(learner) for learner in learners]
         names = unique_names(["" if learner is None else learner.name for learner in adapted])
         self.members = [Member(learner, name) for learner, name in zip(adapted, names, strict=True)]
+        # By which names the file or constructor calls them, None for one that it does not name. None if that is not
+        # known, because an earlier release wrote the state.
+        self.declared: tuple[str | None, ...] | None = names
         self.any_unavailable = True  # whether a learner may be suspended or paused
         self._events = events
         self._pauses: list[Config] = []  # that began and are not announced yet
@@ -241,7 +244,13 @@ class Pool:
     def add(self, learner: AdaptedLearner) -> Member:
         name = unique_names([*self.names, learner.name])[-1]
         self.members.append(Member(learner, name))
+        self.declared = None if self.declared is None else (*self.declared, None)
         return self.members[-1]
+
+    def declare(self, names: Sequence[str | None]) -> None:
+        if len(names) != len(self):
+            raise InvalidArgument(f"learners has {len(names)} names, but must have {len(self)}, one for each learner")
+        self.declared = tuple(names)
 
     def remove(self, name: str) -> None:
         self.members[self.index(name)].learner = None

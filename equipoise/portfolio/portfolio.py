@@ -163,6 +163,11 @@ class Portfolio:
             return replace(self._state.declared, reward_range=self._state.reward_range)
 
     @property
+    def declared_learners(self) -> tuple[str | None, ...] | None:
+        """The names of the learners in the declaration, None for those added at run time; None if it is not known."""
+        return self._state.pool.declared
+
+    @property
     def reward_range(self) -> tuple[float, float] | None:
         """Lowest and highest reward; None if there are no limits."""
         return self._state.reward_range
@@ -438,14 +443,17 @@ class Portfolio:
             if not self._state.events.listeners.callbacks:  # else every decision has a time
                 self._state.tickets.stamp()
 
-    def declare(self, wanted: PortfolioSettings, *, check_only: bool = False) -> None:
+    def declare(
+        self, wanted: PortfolioSettings, *, learners: Sequence[str | None] | None = None, check_only: bool = False
+    ) -> None:
         """Change the settings in which a file or constructor differs from what it declared before.
 
         A setting that may not change is refused by name; with `check_only`, nothing else is done. Settings that were
-        changed at run time, by `reconfigure`, stay unless their declaration changes.
+        changed at run time, by `reconfigure`, stay unless their declaration changes. `learners` are the names of the
+        learners in the declaration; see `equipoise.journal.declaring`.
         """
         with self._lock:
-            self._state.declare(wanted, check_only=check_only)
+            self._state.declare(wanted, learners, check_only=check_only)
 
     def warm_start(
         self, log: AnyLog, *, learners: Iterable[str] | None = None, evidence: bool = False, seed: int = 0

@@ -130,13 +130,22 @@ class PortfolioState:
         self.updates.sharing |= self.selection.sharing(self.pool, self.settings.share_data)
         self.counts.unplayed = 0
 
-    def declare(self, wanted: PortfolioSettings, *, check_only: bool) -> None:
-        """Change the settings in which a file or constructor differs from what it declared before."""
+    def declare(
+        self, wanted: PortfolioSettings, learners: Sequence[str | None] | None = None, *, check_only: bool
+    ) -> None:
+        """Change the settings, and names of learners, in which a file or constructor differs from before."""
         changes = self.settings.changes_to(wanted, self.declared, self._in_effect)
         if "share_data" in changes:
             self._check_share_data(changes["share_data"])
         if changes and not check_only:
             self.reconfigure(changes, declared=True)
+        if learners is not None and not check_only and tuple(learners) != self.pool.declared:
+            self._declare_learners(learners)
+
+    def _declare_learners(self, names: Sequence[str | None]) -> None:
+        """Note by which names a declaration calls the learners; an event that earlier releases fold to nothing."""
+        self.pool.declare(names)
+        self.events.emit("config", {"changes": {}, "declared": True, "learners": tuple(names)})
 
     def _check_share_data(self, wanted: bool | None) -> None:
         recommended, now = bool(self.recommendation), self.settings.share_data
@@ -387,7 +396,8 @@ class PortfolioState:
         settings = self.settings
         assert settings.default_reward is not None
         total = combine(settings.aggregate, ticket.rewards, settings.default_reward)
-        reward = clipped(total, self.reward_range) if settings.clip and self.reward_range is not None else total
+        # Parts were checked when they arrived, unless an earlier release took them.
+        reward = total if self._limits is None else clipped(total, self._limits)
         # The regret of a round without an outcome, if unknown, is the width of the reward range.
         known = ticket.drawn not in self.selection.traits.observed or not isnan(ticket.regret)
         regret = None if known else self.selection.width(settings.reward_range)
@@ -483,7 +493,9 @@ class PortfolioState:
 
     def fold_config(self, data: Mapping[str, Plain]) -> None:
         changes = old_forms.settings(data["changes"])
-        if changes or not data["changes"]:
+        if "learners" in data:
+            self._declare_learners(data["learners"])
+        elif changes or not data["changes"]:
             self.reconfigure(changes, declared=data["declared"])
 
     def fold_settled(self, kind: str, data: Mapping[str, Plain]) -> None:
@@ -546,6 +558,7 @@ class PortfolioState:
             "tickets": self.tickets.state(),
             "updates": self.updates.state(),
             **({"refusals": refusals} if any(refused for refused, *_ in refusals) else {}),
+            **({} if self.pool.declared is None else {"declared_learners": self.pool.declared}),
         }
 
     @classmethod
@@ -566,6 +579,8 @@ class PortfolioState:
         state.recommendation, state.counts = saved["recommendation"], Counts(**saved["counts"])
         state.selection.noted_version = saved.get("rule_version")
         state.declared = PortfolioSettings(**old_forms.settings(saved["declared"]))
+        names = saved.get("declared_learners")
+        state.pool.declared = None if names is None else tuple(names)
         state.drift.restore(saved["drift"])
         state.history.restore(saved["history"])
         state.events.blocked_at = saved.get("blocked_at")

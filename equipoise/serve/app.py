@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route, Router
 
-from equipoise.config import PortfolioConfig
-from equipoise.errors import JournalFailed
+from equipoise.config import PortfolioConfig, check_served
+from equipoise.errors import EquipoiseError, JournalFailed
 from equipoise.serve.dashboard.sampler import watch
 from equipoise.serve.failures import MEDIA_TYPE, Refused, headers_of, log_fault, printable, problem_of
 from equipoise.serve.guard import Guard, logger
@@ -40,6 +40,8 @@ def create_app(
 ) -> Guard:
     """The application as an ASGI callable; its `service` holds the portfolios.
 
+    A portfolio that cannot be opened answers 503, unless it is the only one: then its error is raised.
+
     Parameters
     ----------
     configs
@@ -51,10 +53,17 @@ def create_app(
     open
         How portfolios are opened. Default: in memory, forgotten at the end.
     """
-    service = Service(tokens or Tokens(), settings or Settings(), open)
+    service, refused = Service(tokens or Tokens(), settings or Settings(), open), None
     try:
         for config in configs:
-            service.add(config)
+            check_served(config, service.names)
+            try:
+                service.add(config)
+            except EquipoiseError as error:
+                service.refuse(config.name, error, config=config)
+                refused = refused or error
+        if refused is not None and not service.portfolios:
+            raise refused
     except BaseException:
         service.close()
         raise
@@ -150,7 +159,7 @@ class Endpoint:
         call = Call(self._service, request, NO_TOKEN)
         try:
             if operation.scope is not None:
-                call.authorize(operation.scope, scope["path_params"].get("name"))
+                call.authorize(operation.scope, scope["path_params"].get("name"), failed=operation.failed)
             if self._decode is not None:
                 await self._read(call, self._decode)
             return await operation.handler(call)

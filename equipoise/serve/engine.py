@@ -19,6 +19,7 @@ from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from equipoise.errors import JournalBusy
 from equipoise.journal import LivePortfolio
+from equipoise.journal.opening import began
 from equipoise.journal.scrub import SCRUBBER
 from equipoise.journal.sqlite import connect_reader, reading
 from equipoise.portfolio import Event, Portfolio
@@ -51,6 +52,9 @@ class Engine(Protocol):
     def failure(self) -> str | None:
         """Why nothing more is accepted, if so."""
 
+    def began(self) -> Config | None:
+        """Return the state in which the portfolio began; None if it cannot be read any more."""
+
     def journal_health(self) -> Config | None:
         """The numbers of the journal, also after a failure, without waiting; None if there is no journal."""
 
@@ -78,7 +82,10 @@ class MemoryEngine:
 
     def __init__(self, portfolio: Portfolio) -> None:
         self._portfolio, self._hosted = portfolio, Hosted(portfolio)
-        self._clock = Clock()
+        self._clock, self._began = Clock(), portfolio.state()
+
+    def began(self) -> Config:
+        return self._began
 
     async def run(self, operation: Callable[Concatenate[Hosted, P], T], *arguments: P.args, **options: P.kwargs) -> T:
         self._hosted.time = self._clock.now()
@@ -166,6 +173,9 @@ class JournalEngine:
     def failure(self) -> str | None:
         failure = self._live.failure
         return None if failure is None else self._without_folder(str(failure))
+
+    def began(self) -> Config | None:
+        return began(self._live.journal)
 
     def journal_health(self) -> Config:
         numbers, scrub = self._live.journal_health(), self._scrub

@@ -68,7 +68,10 @@ CHECKED = (
 OTHER_SITES = frozenset({b"cross-site", b"same-site"})
 PROCESS, NUMBERS = token_hex(6).encode(), count(1)  # ids of requests: unique, and cheap as no system call is made
 PROBES = frozenset({"/healthz", "/readyz"})  # kubelet and balancers ask for them by address, also under overload
-QUIET_OPERATIONS = frozenset({"decide", "rewards", "evaluate", "health", "ready"})  # logged at DEBUG if all went well
+PROBE_OF_PORTFOLIO = re.compile(r"/readyz/[a-z0-9_-]{1,64}")
+QUIET_OPERATIONS = frozenset(
+    {"decide", "rewards", "evaluate", "health", "ready", "portfolio_ready"}
+)  # logged at DEBUG if all went well
 
 
 class Guard:
@@ -131,7 +134,7 @@ class Guard:
             if not PROXY_HEADERS.isdisjoint(headers):
                 raise Refused(403, "loopback-only", "without tokens nothing is served through a proxy")
         host = headers.get(b"host", b"").decode("latin-1").lower()
-        if scope["path"] not in PROBES:
+        if scope["path"] not in PROBES and not PROBE_OF_PORTFOLIO.fullmatch(scope["path"]):
             name, hosts = host_name(host), service.settings.hosts
             if (name not in hosts and "*" not in hosts) or not (len(service.tokens) or is_local(name)):
                 raise Refused(421, "unknown-host", "Host is not a name of this service")

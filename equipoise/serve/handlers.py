@@ -19,12 +19,13 @@ from equipoise.serve import metrics, schemas
 from equipoise.serve.failures import Refused, kind_of, log_fault, problem_of
 from equipoise.serve.guard import WHOLE
 from equipoise.serve.hosted import MAX_EXPIRED, Hosted, Limits
+from equipoise.serve.reloading import reopen
 from equipoise.serve.schemas import plain
 from equipoise.serve.service import ANYONE, Served, Service
 from equipoise.serve.streams import EventStream
 from equipoise.serve.tokens import Token
 from equipoise.settings.sizes import arrays_of_at_most
-from equipoise.types import Context
+from equipoise.types import Config, Context
 
 STATUS_SECONDS = 1.0  # for the status of a portfolio that is measured
 NDJSON = "application/x-ndjson"
@@ -63,14 +64,20 @@ class Call:
             self.token = token
         self.request.scope["token"] = self.token.name
 
-    def authorize(self, scope: str, name: str | None) -> None:
-        """Find the token of the request and the portfolio; raise an error if the token does not allow this."""
+    def authorize(self, scope: str, name: str | None, *, failed: bool = False) -> None:
+        """Find the token of the request and the portfolio; raise an error if the token does not allow this.
+
+        With `failed`, the portfolio may be one that is not served.
+        """
         self.authenticate()
         if not self.token.allows(scope, name):
             raise Refused(403, "forbidden", f"the token does not have the scope {scope!r} for this portfolio")
         if name is not None:
             self.portfolio = self.service.portfolios.get(name)
-            if self.portfolio is None:
+            if self.portfolio is None and name in self.service.failed:
+                if not failed:
+                    raise Refused(503, "failed-portfolio", self.service.failed[name].reason, {"Retry-After": "5"})
+            elif self.portfolio is None:
                 raise Refused(404, "unknown-portfolio", "there is no portfolio of this name")
             self.request.scope["portfolio"] = name
 
@@ -168,8 +175,20 @@ async def expire(call: Call) -> Response:
     return answer(schemas.Expired(n_expired))
 
 
+async def reopen_portfolio(call: Call) -> Response:
+    name = call.request.path_params["name"]
+    try:
+        await reopen(call.service, name)
+    except Exception as error:
+        if call.service.failure_of(name) is None:
+            raise
+        raise Refused(503, "failed-portfolio", call.service.failed[name].reason, {"Retry-After": "5"}) from error
+    return answer(schemas.Health("ok"))
+
+
 async def list_portfolios(call: Call) -> Response:
-    return answer(schemas.PortfolioList(sorted(filter(call.token.covers, call.service.portfolios))))
+    service, names = call.service, list(filter(call.token.covers, call.service.names))
+    return answer(schemas.PortfolioList(names, [name for name in names if service.failure_of(name) is not None]))
 
 
 async def show_portfolio(call: Call) -> Response:
@@ -268,16 +287,18 @@ async def evaluate(call: Call) -> Response:
 
 
 async def expose_metrics(call: Call) -> Response:
-    service, names = call.service, sorted(filter(call.token.covers, call.service.portfolios))
-    await asyncio.gather(*(_refresh(service, name) for name in names))
-    depths, journals = {}, {}
+    service, facts = call.service, dict[str, Config]()
+    names = [name for name in service.names if call.token.covers(name)]
+    await asyncio.gather(*(_refresh(service, name) for name in names if name in service.portfolios))
+    about: Config
     for name in names:
-        engine = service.portfolios[name].engine
-        depths[name] = engine.depth
-        if (journal := engine.journal_health()) is not None:
-            journals[name] = journal
-    statuses = {name: service.metrics.statuses[name] for name in names if name in service.metrics.statuses}
-    return Response(service.metrics.expose(statuses, depths, journals), media_type=metrics.MEDIA_TYPE)
+        facts[name] = about = dict(service.metrics.statuses.get(name, {}))
+        served = service.portfolios.get(name)
+        if served is not None:
+            engine, about["rejected"] = served.engine, served.rejected != ""
+            about["queue"], about["journal"] = engine.depth, engine.journal_health()
+        about["failed"] = service.failure_of(name) is not None
+    return Response(service.metrics.expose(facts), media_type=metrics.MEDIA_TYPE)
 
 
 async def _refresh(service: Service, name: str) -> None:
@@ -294,6 +315,15 @@ async def health(call: Call) -> Response:
 
 
 async def ready(call: Call) -> Response:
-    if call.service.ready:
+    return _readiness(call.service, is_ready=call.service.ready)
+
+
+async def portfolio_ready(call: Call) -> Response:
+    """Whether a portfolio takes requests; of one that does not, not even whether it exists."""
+    return _readiness(call.service, is_ready=call.service.is_ready(call.request.path_params["name"]))
+
+
+def _readiness(service: Service, *, is_ready: bool) -> Response:
+    if is_ready:
         return answer(schemas.Health("ok"))
-    return answer(schemas.Health("stopping" if call.service.stopping else "failed"), 503)
+    return answer(schemas.Health("stopping" if service.stopping else "failed"), 503)

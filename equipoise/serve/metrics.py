@@ -38,6 +38,8 @@ class Series(NamedTuple):
 
 # Of a portfolio: its status, `queue` and the numbers of its journal.
 PORTFOLIO = (
+    Series("equipoise_portfolio_failed", "failed", "Whether the portfolio answers 503: file, start or journal failed"),
+    Series("equipoise_reload_rejected", "rejected", "Whether the last reload of the file was rejected"),
     Series("equipoise_journal_failed", "journal.failed", "Whether the portfolio accepts nothing more"),
     Series("equipoise_journal_damaged", "journal.damaged", "Damaged events and snapshots that checks have found"),
     Series("equipoise_journal_checked_events_total", "journal.checked", "Events that the slow check has read"),
@@ -79,6 +81,7 @@ LEARNER = (
 )
 # Of the process: `Metrics.levels`.
 PROCESS = (
+    Series("equipoise_failed_portfolios", "failed_portfolios", "Portfolios, and files that tell no name, not served"),
     Series("equipoise_connections", "connections", "Open connections"),
     Series("equipoise_streams", "streams", "Open streams of events"),
 )
@@ -134,16 +137,16 @@ class Metrics(Collector):
         yield from (_filled(series, [([], levels)]) for series in PROCESS)
         yield from OF_PROCESS.collect()
 
-    def expose(
-        self, statuses: Mapping[str, Config], depths: Mapping[str, int], journals: Mapping[str, Config]
-    ) -> bytes:
-        """Return everything as text; `statuses`, `depths` and `journals` are those of the portfolios."""
+    def expose(self, portfolios: Mapping[str, Config]) -> bytes:
+        """Return everything as text; `portfolios` has the facts of each by its name."""
         registry = CollectorRegistry()
         registry.register(self)
-        facts: dict[str, Config] = {name: {**statuses.get(name, {}), "queue": depth} for name, depth in depths.items()}
-        for name, journal in journals.items():
-            age, failed = journal["events"] - journal["snapshot"], journal["snapshot_error"] != ""
-            facts[name]["journal"] = {**journal, "snapshot_age": age, "snapshot_failed": failed}
+        facts: dict[str, Config] = {}
+        for name, about in portfolios.items():
+            facts[name] = dict(about)
+            if journal := about.get("journal"):
+                age, failed = journal["events"] - journal["snapshot"], journal["snapshot_error"] != ""
+                facts[name]["journal"] = {**journal, "snapshot_age": age, "snapshot_failed": failed}
         registry.register(_Portfolios(facts))
         return bytes(generate_latest(registry))
 

@@ -23,6 +23,7 @@ from equipoise.serve.routes import OPERATIONS, Operation
 
 MAX_DOCUMENTS = 16  # that are kept
 REF = "#/components/schemas/{name}"
+PROBES = frozenset({"ready", "portfolio_ready"})
 WITH_TOKEN = (401, 403)
 WITH_PORTFOLIO = (404, 503)
 WITH_BODY = (400, 413, 415, 422)
@@ -125,7 +126,7 @@ def _describe(operation: Operation, portfolios: Mapping[str, PortfolioConfig]) -
 
 def _problems(operation: Operation) -> Sequence[int]:
     statuses = set(operation.statuses)
-    if operation.id == "ready":
+    if operation.id in PROBES:
         return (503,)
     if operation.scope is not None:
         statuses.update(WITH_TOKEN)
@@ -142,10 +143,10 @@ def _failure(operation: Operation, status: int) -> dict[str, Any]:
     content: dict[str, Any] = {failures.MEDIA_TYPE: {"schema": _schema(schemas.Problem)}}
     if operation.id == "evaluate":
         content = {"application/json": {"schema": _schema(schemas.EvaluationFailure)}}
-    if operation.id == "ready":
+    if operation.id in PROBES:
         content = {"application/json": {"schema": _schema(schemas.Health)}}
     answer: dict[str, Any] = {"description": HTTPStatus(status).phrase, "content": content}
-    if status == 503 and operation.id != "ready":
+    if status == 503 and operation.id not in PROBES:
         answer["headers"] = {"Retry-After": {"schema": {"type": "string"}}}
     return answer
 

@@ -1,70 +1,146 @@
-"""Applying changed files while the service runs, where the change is safe.
+"""Applying the files of portfolios: at a start, and again while the service runs.
 
-Safe: a new portfolio; learners that were added or removed; settings that may change while a portfolio runs; more names
-of actions after the present ones. Everything else, such as another selector or another order of the features, would
-change what was learned or proved, and is refused: the portfolio stays as it is.
+Both are `apply_files`. What is safe to change is changed, as `declaring` says. A file that is refused concerns its own
+portfolio only: one that is running stays as it is, with the settings that it has; one that is not answers 503.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from equipoise.config import PortfolioConfig
-from equipoise.errors import InvalidArgument
-from equipoise.learner import part_name, unique_names
-from equipoise.portfolio import Portfolio
+from equipoise.config import SERVED_NAME, PortfolioConfig, check_served, config_files, read
+from equipoise.errors import InvalidArgument, UnreadableFile
+from equipoise.journal.declaring import Plan
 from equipoise.serve.contexts import ContextReader
 from equipoise.serve.hosted import Hosted
-from equipoise.serve.service import Served, Service
+from equipoise.serve.service import Failed, Run, Served, Service, describe
+from equipoise.settings.sizes import arrays_of_at_most
+
+logger = logging.getLogger("equipoise.serve")
+NAME = re.compile(r"""^\s*name\s*=\s*["']([a-z0-9_-]{1,64})["']""", re.MULTILINE)
 
 
-async def apply_file(service: Service, config: PortfolioConfig) -> bool:
+async def here(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Run a function at once, where nothing else has to go on meanwhile: a signal can end it."""
+    return function(*arguments)
+
+
+async def apply_files(service: Service, path: Path, run: Run = asyncio.to_thread) -> None:
+    """Serve what the files say: open new portfolios and failed ones, change others, and close those without a file."""
+    async with service.changes:
+        files = {str(file): file for file in config_files(path)}
+        names: dict[str, Path] = {}
+        for file in files.values():
+            names[await _apply(service, file, names, run)] = file
+        for name in [*service.portfolios, *service.failed]:
+            if name not in names:
+                await service.remove(name, run)
+                logger.info("%s has no file any more and is not served; its journal is kept", name)
+
+
+async def _apply(service: Service, file: Path, names: dict[str, Path], run: Run) -> str:
+    """Apply a file; return the name by which the service knows it."""
+    config, is_new = None, False
+    try:
+        config = read(file)
+        check_served(config, names)  # a second file of a name would change what the first one says
+        is_new = config.name not in service.portfolios
+        if await apply_file(service, config, file=file, run=run):
+            logger.info("%s: applied", file)
+    except Exception as error:
+        name = _name_of(service, file, config, names)
+        served = service.portfolios.get(name)
+        if served is None or served.engine.failure is not None:
+            service.refuse(name, error, file, config)
+        else:
+            served.rejected = describe(error)
+            logger.error("%s: reload rejected: %s", file, error)
+        return name
+    if is_new and not config.has_deadline:
+        logger.warning("%s has no deadline: a reward that never comes keeps its decision open", config.name)
+    return config.name
+
+
+def _name_of(service: Service, file: Path, config: PortfolioConfig | None, names: dict[str, Path]) -> str:
+    """Return the name of a portfolio whose file is refused; the name of the file if it is not known."""
+    if config is not None and SERVED_NAME.fullmatch(config.name) and config.name not in names:
+        return config.name
+    known: dict[str, Served | Failed] = {**service.failed, **service.portfolios}
+    before = [name for name, each in known.items() if each.file == file and name not in names]
+    name = before[0] if before else name_in(file)
+    taken = name is None or name in names or (name in service.portfolios and service.portfolios[name].file != file)
+    return file.name if name is None or taken else name
+
+
+def name_in(file: Path) -> str | None:
+    """Return the name of the portfolio in a file with a fault, as far as it can be read."""
+    try:
+        text = file.read_text("utf-8", "replace")
+    except OSError:
+        return None
+    try:
+        name = tomllib.loads(text).get("name")
+        return name if isinstance(name, str) and SERVED_NAME.fullmatch(name) else None
+    except (tomllib.TOMLDecodeError, RecursionError):
+        found = NAME.search(re.split(r"^\s*\[", text, maxsplit=1, flags=re.MULTILINE)[0])
+        return None if found is None else found[1]
+
+
+async def apply_file(
+    service: Service, config: PortfolioConfig, *, file: Path | None = None, run: Run = asyncio.to_thread
+) -> bool:
     """Apply a file that may be new or changed; return whether anything changed."""
     served = service.portfolios.get(config.name)
-    if served is None:
-        service.add(config)
+    if served is None or served.engine.failure is not None:
+        await service.reopen(config, file, run)
         return True
-    if served.config == config:
-        return False
-    await _change(served, config)
-    return True
+    is_changed = served.config != config
+    if is_changed:
+        await _change(service, served, config, run)
+    served.file, served.rejected = file, ""
+    return is_changed
 
 
-async def _change(served: Served, config: PortfolioConfig) -> None:
-    if served.config.selector != config.selector:
-        raise InvalidArgument("selector changed, but must not while the portfolio runs")
-    wanted = config.portfolio().declared
-    before, after = tables_by_name(served.config), tables_by_name(config)
-    for name in before.keys() & after.keys():
-        if before[name] != after[name]:
-            raise InvalidArgument(f"learner {name!r} has other settings, but must keep them: add one of another name")
-    joining = {name: table for name, table in after.items() if name not in before}
-    leaving = [name for name in before if name not in after]
-
-    def apply(portfolio: Portfolio) -> None:
-        portfolio.declare(wanted)
-        for name, table in joining.items():
-            if name in portfolio.learner_names:
-                raise InvalidArgument(f"learner {name!r} exists, or did and was removed, but must have another name")
-            learner, bound = config.learner(table)
-            portfolio.add_learner(learner, bound=bound)
-        present = dict(zip(portfolio.learner_names, portfolio.learners, strict=True))
-        for name in leaving:
-            if present.get(name) is not None:  # else it was removed at run time
-                portfolio.remove_learner(name)
+async def _change(service: Service, served: Served, config: PortfolioConfig, run: Run) -> None:
+    began = served.engine.began()
+    with arrays_of_at_most(service.settings.max_state_bytes):
+        template = config.portfolio()
 
     def change(hosted: Hosted) -> None:
-        if joining or leaving:  # if a later step is refused, none must have been taken
-            apply(hosted.portfolio.rehearsal())
-        apply(hosted.portfolio)
+        Plan.of(hosted.portfolio, template, began).apply(hosted.portfolio)
 
     await served.engine.run(change)
-    await asyncio.to_thread(served.engine.retain, config.retention)
+    await run(served.engine.retain, config.retention)
     served.config, served.reader = config, ContextReader(config)
 
 
-def tables_by_name(config: PortfolioConfig) -> dict[str, dict[str, Any]]:
-    """The tables of the learners by the names that a portfolio gives them."""
-    names = unique_names([part_name(learner) for learner in config.learners()])
-    return dict(zip(names, config.learner_tables, strict=True))
+async def reopen(service: Service, name: str, run: Run = asyncio.to_thread) -> bool:
+    """Open a portfolio again that is not served, or whose journal failed; return False if it needs that not.
+
+    The file of one that is not served is read again; one that was running keeps the settings that it had.
+    """
+    async with service.changes:
+        served, failed = service.portfolios.get(name), service.failed.get(name)
+        if served is not None and served.engine.failure is None:
+            return False
+        known: Served | Failed | None = served or failed
+        if known is None:
+            raise InvalidArgument(f"name is {name!r}, but must be the name of a portfolio")
+        config = known.config
+        try:
+            if failed is not None and failed.file is not None:
+                config = read(failed.file)
+            if config is None or config.name != name:
+                raise UnreadableFile(f"{known.file} has no portfolio {name!r} any more")
+            await service.reopen(config, known.file, run)
+        except Exception as error:
+            service.refuse(name, error, known.file, config)
+            raise
+        logger.info("%s was opened again", name)
+        return True

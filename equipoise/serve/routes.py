@@ -33,6 +33,7 @@ class Operation(NamedTuple):
     success: int = 200
     media_type: str = JSON
     batch: bool = False  # whether the body may be lines of JSON
+    failed: bool = False  # whether the portfolio may be one that is not served
 
 
 def _read(
@@ -83,12 +84,22 @@ OPERATIONS = (
         schemas.LearnerStatus,
     ),
     Operation(
+        *("reopen", "POST", PORTFOLIO + "/reopen", handlers.reopen_portfolio, "admin", "Open a failed portfolio again"),
+        *(None, schemas.Health),
+        failed=True,
+    ),
+    Operation(
         *("evaluate", "POST", FLAG, handlers.evaluate, "decide", "Evaluate a flag (OFREP)"),
         *(schemas.EvaluationRequest, schemas.Evaluation),
     ),
     _read("metrics", "/metrics", handlers.expose_metrics, "Measurements for Prometheus", str, media_type="text/plain"),
     _read("health", "/healthz", handlers.health, "Whether the process works", schemas.Health, scope=None),
     _read("ready", "/readyz", handlers.ready, "Whether it takes requests", schemas.Health, scope=None),
+    _read(
+        *("portfolio_ready", "/readyz/{name}", handlers.portfolio_ready, "Whether a portfolio takes requests"),
+        *(schemas.Health,),
+        scope=None,
+    ),
     _read("page", "/", dashboard.page, "The dashboard", str, scope=None, media_type="text/html"),
     _read("overview", "/v1/overview", dashboard.overview, GLANCE, schemas.Overview, statuses=(503,)),
     _read(

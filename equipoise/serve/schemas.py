@@ -151,10 +151,11 @@ class PortfolioStatus(Struct):
     description: str
 
 
-class PortfolioList(Struct):
-    """The portfolios that the token may use."""
+class PortfolioList(Struct, omit_defaults=True):
+    """The portfolios that the token may use; `failed` are the ones among them that answer 503, if any."""
 
     portfolios: list[str]
+    failed: list[str] = []
 
 
 class EliminationList(Struct):

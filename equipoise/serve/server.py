@@ -11,21 +11,22 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 
-from equipoise.config import PortfolioConfig, check_served, config_files, read
+from equipoise.config import check_served, config_files, read
 from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.serve.app import application
 from equipoise.serve.connection import MAX_CONNECTIONS, Connection, Crowd
 from equipoise.serve.dashboard.files import files
 from equipoise.serve.guard import is_local
 from equipoise.serve.logs import log_as_json
-from equipoise.serve.reloading import apply_file
+from equipoise.serve.reloading import apply_files, here
 from equipoise.serve.service import LOOPBACK_HOSTS, Opener, Service, Settings
 from equipoise.serve.tokens import Tokens, read_tokens, tokens_to_serve
 
@@ -42,6 +43,7 @@ OTHER_FILES = BACKLOG + 64  # of the process: logs, static files, backups, conne
 FILES_PER_PORTFOLIO = 6  # journal, log, shared memory and lock, readers, and one that is written for a moment
 MIN_CONNECTIONS = 16
 UNLIMITED_FILES = 10_240  # what is asked for where there is no limit; macOS gives no more
+MAX_CAUSES = 5  # that the message names if no portfolio can be served
 TICKS = 10  # of the server, which are tenths of a second, between two checks
 
 
@@ -94,6 +96,8 @@ def serve(
 ) -> None:
     """Serve until a signal ends it; then answer what came in, and close the journals.
 
+    It starts if at least one portfolio can be served; the others answer 503 until their files or journals are mended.
+
     `path` is a file `portfolio.toml` or a folder of such files. `token_file` need not exist. The service is also
     addressed by the names in `extra_hosts`, such as the name of a reverse proxy. Tokens are required with
     `require_tokens`, and in a data folder that has had some. With `debug`, every request is logged.
@@ -101,27 +105,72 @@ def serve(
     os.umask(0o077)  # journals hold contexts of users
     tokens = tokens_to_serve(token_file, require_tokens)
     check_names(host, extra_hosts, tokens)
-    configs = [read(file) for file in config_files(path)]
-    file_limit(len(configs))
+    paths = config_files(path)
+    if len(paths) == 1:  # a fault is said at once, in a line
+        check_served(read(paths[0]), ())
+    file_limit(len(paths))
     files()  # of the dashboard: read them before other files take all descriptors
     listener = bind(host, port)
     log_as_json(debug=debug)
     limits = {"max_open": max_open, "max_open_bytes": max_open_bytes, "max_state_bytes": max_state_bytes}
     settings = Settings(hosts=hosts_for(host, extra_hosts, LOOPBACK_HOSTS), **limits)  # type: ignore[arg-type]
     service = Service(tokens, settings, open_portfolio)
-    signal.signal(signal.SIGTERM, lambda *_: None)  # raised again after the server has ended, which is success
+    signals = Signals()
     try:
-        for config in configs:
-            service.add(config)
-            if not config.has_deadline:
-                logger.warning("%s has no deadline: a reward that never comes keeps its decision open", config.name)
-        tune_garbage_collector()
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_serve(service, path, listener, token_file))
+            with signals.at_start():
+                runner.run(apply_files(service, path, here))
+            check_any(service)
+            tune_garbage_collector()
+            runner.run(_serve(service, path, listener, token_file, signals))
+    except Stopped:
+        pass
     finally:
         listener.close()
         service.close()
         logger.info("stopped")
+
+
+class Stopped(BaseException):
+    """A signal ended the start."""
+
+
+class Signals:
+    """The signals that come while the service starts, before the server handles them."""
+
+    def __init__(self) -> None:
+        self.ended = self.reload = False  # whether such a signal came
+        self._starting = False
+        signal.signal(signal.SIGTERM, self._end)  # raised again after the server has ended, which is success
+        signal.signal(signal.SIGHUP, self._note_reload)
+
+    @contextmanager
+    def at_start(self) -> Iterator[None]:
+        """Give up at once what is being opened when a signal ends the start; its journal stays as it is."""
+        self._starting, before = True, signal.signal(signal.SIGINT, self._end)
+        try:
+            yield
+        finally:
+            self._starting = False
+            signal.signal(signal.SIGINT, before)
+
+    def _end(self, *_: Any) -> None:
+        self.ended = True
+        if self._starting:
+            self._starting = False  # a second signal must not disturb the end
+            raise Stopped
+
+    def _note_reload(self, *_: Any) -> None:
+        self.reload = True
+
+
+def check_any(service: Service) -> None:
+    """Raise an error if no portfolio can be served."""
+    if not service.portfolios:
+        causes = [failed.cause for failed in service.failed.values()]
+        more = f"; and {len(causes) - MAX_CAUSES} more" if len(causes) > MAX_CAUSES else ""
+        what = "" if len(causes) == 1 else "no portfolio can be served: "
+        raise InvalidArgument(f"{what}{'; '.join(causes[:MAX_CAUSES])}{more}")
 
 
 def tune_garbage_collector() -> None:
@@ -152,7 +201,7 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-async def _serve(service: Service, path: Path, listener: socket.socket, token_file: Path) -> None:
+async def _serve(service: Service, path: Path, listener: socket.socket, token_file: Path, signals: Signals) -> None:
     n_files = file_limit(len(service.portfolios))
     crowd = Crowd(lambda: connection_limit(n_files, len(service.portfolios)))
     config = uvicorn.Config(
@@ -177,11 +226,14 @@ async def _serve(service: Service, path: Path, listener: socket.socket, token_fi
         task.add_done_callback(tasks.discard)
 
     loop.add_signal_handler(signal.SIGHUP, reload)
+    if signals.reload:
+        reload()
     host, port, *_ = listener.getsockname()
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     facts: dict[str, Any] = {"portfolios": len(service.portfolios), "tokens": len(service.tokens), "address": address}
-    facts |= {"files": n_files, "connections": crowd.max_connections()}
+    facts |= {"files": n_files, "connections": crowd.max_connections(), "failed": service.n_failed()}
     logger.info("serving" if len(service.tokens) else "serving this machine only: no tokens", extra={"facts": facts})
+    server.should_exit = signals.ended
     await server.serve(sockets=[listener])
 
 
@@ -207,26 +259,15 @@ def connection_limit(files: int, n_portfolios: int) -> int:
 
 
 async def reload_files(service: Service, path: Path, token_file: Path) -> None:
-    """Read all files again; a file that is rejected is logged and changes nothing."""
+    """Read all files again; a file that is rejected is logged, and changes nothing that is served."""
     try:
         tokens = read_tokens(token_file)
         if len(service.tokens) and not len(tokens):
             raise InvalidArgument("the file of tokens is empty, but was not when the service started")
         service.tokens = tokens
-        files = config_files(path)
+        await apply_files(service, path)
     except EquipoiseError as error:
         logger.error("tokens or files could not be read again: %s", error)
-        return
-    names: list[str] = []
-    for file in files:
-        try:
-            config: PortfolioConfig = read(file)
-            check_served(config, names)  # a second file of a name would change what the first one says
-            names.append(config.name)
-            if await apply_file(service, config):
-                logger.info("%s: reload applied", file)
-        except EquipoiseError as error:
-            logger.error("%s: reload rejected: %s", file, error)
 
 
 def _loop_factory() -> Any:

@@ -1,12 +1,16 @@
-"""Writes the recorded journals and files of format version 1: `python -m tests.journal.golden`.
+"""Writes the recorded journals and files: `python -m tests.journal.golden`.
 
-Releases must open all of them as they are. Write new ones, with a new number, only together with a migration of these.
-Ids and times are fixed, so that the same code writes the same files.
+Releases must open all of them as they are, also the journals of processes that were killed. Set 0 is from before held
+rewards and logged odds, set 1 from before journals named their writers, and the present code writes set 2. Write new
+ones, with a new number, only together with a migration of these. Ids and times are fixed, so that the same code writes
+the same files.
 """
 
 import json
+import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from itertools import count
 from math import inf
@@ -26,6 +30,7 @@ from equipoise.portfolio.tickets import Clock
 from equipoise.portfolio.warm_start import LoggedRound
 from equipoise.selectors import BalancedElimination
 
+NEWEST = 2  # number of the set that the present code writes
 RECORDED = Path(__file__).parents[1] / "recorded"
 START = 1.7e9  # seconds
 
@@ -185,17 +190,35 @@ GOLDEN = {
 }
 
 
-def journal_of(name: str, folder: Path = RECORDED) -> Path:
-    return folder / f"journal-1-{name}.db"
+def journal_of(name: str, folder: Path = RECORDED, number: int = 1, *, killed: bool = False) -> Path:
+    return folder / f"journal-{number}-{name}{'-killed' * killed}.db"
 
 
-def file_of(name: str, folder: Path = RECORDED) -> Path:
-    return folder / f"portfolio-1-{name}.equipoise"
+def recorded_journals() -> list[tuple[int, str, bool]]:
+    """Return the number, the name and the end of every recorded journal: whether its process was killed."""
+    each = [(number, name, killed) for number in range(NEWEST + 1) for name in GOLDEN for killed in (False, True)]
+    return [
+        (number, name, killed)
+        for number, name, killed in each
+        if journal_of(name, RECORDED, number, killed=killed).exists()
+    ]
 
 
-def facts_of(name: str, folder: Path = RECORDED) -> Any:
+def file_of(name: str, folder: Path = RECORDED, number: int = 1) -> Path:
+    return folder / f"portfolio-{number}-{name}.equipoise"
+
+
+def facts_of(name: str, folder: Path = RECORDED, number: int = 1) -> Any:
     """The digest of the state, and the open decisions."""
-    return json.loads((folder / "golden-1.json").read_text())[name]
+    return json.loads((folder / f"golden-{number}.json").read_text())[name]
+
+
+def copy_of_killed(source: Path, target: Path) -> None:
+    """Write the journal that a process leaves that is killed now, in one file: without a last snapshot."""
+    for end in ("", "-wal"):
+        shutil.copy(f"{source}{end}", f"{target}{end}")
+    with closing(sqlite3.connect(target)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 @contextmanager
@@ -217,19 +240,20 @@ def record(folder: Path = RECORDED) -> None:
     """Write all journals, files and their facts."""
     facts = {}
     for name, (make, play, _) in GOLDEN.items():
-        path = journal_of(name, folder)
+        path = journal_of(name, folder, NEWEST)
         path.unlink(missing_ok=True)
         with fixed():
             with equipoise.open(path, make) as live:
                 play(live)
+                copy_of_killed(path, journal_of(name, folder, NEWEST, killed=True))
             journal = SQLiteJournal(path, create=False)
             portfolio = rebuild(journal, make()).portfolio
             journal.close()
-            portfolio.save(file_of(name, folder))
+            portfolio.save(file_of(name, folder, NEWEST))
         for end in ("-wal", "-shm", ".lock"):
             Path(f"{path}{end}").unlink(missing_ok=True)
         facts[name] = {"digest": digest(portfolio), "pending": list(portfolio.pending)}
-    (folder / "golden-1.json").write_text(json.dumps(facts, indent=1) + "\n")
+    (folder / f"golden-{NEWEST}.json").write_text(json.dumps(facts, indent=1) + "\n")
 
 
 if __name__ == "__main__":

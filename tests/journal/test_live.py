@@ -17,7 +17,7 @@ NOT_LIVE = {
     **dict.fromkeys(("with_settings", "from_state", "load"), "`equipoise.open` makes one"),
     **dict.fromkeys(("apply", "give_fallback", "end_id_epoch", "rehearsal"), "of recovery and reloads"),
     "check_finished": "`redact` does it",
-    **dict.fromkeys(("declare", "note_rule"), "`equipoise.open` does it"),
+    **dict.fromkeys(("declare", "declared_learners", "note_rule"), "`equipoise.open` does it"),
     "replay_log": "`warm_start` does it",
     **dict.fromkeys(("learners", "selector"), "their owner could change them without an event"),
     "on_elimination": "`on_event` delivers eliminations once they are durable",

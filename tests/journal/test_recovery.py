@@ -439,8 +439,12 @@ def test_learners_without_a_state_are_refused(tmp_path: Path) -> None:
         live.decide(offers(0.5))
 
 
-def test_a_learner_that_only_the_journal_has_is_named(tmp_path: Path) -> None:
+def test_a_learner_that_only_the_journal_has_leaves_unless_it_joined_at_run_time(tmp_path: Path) -> None:
+    """Before, such a declaration was refused at a start, and taken in on a reload of the service."""
     path = tmp_path / "arms.db"
-    reopened(path, lambda: Portfolio([UCB(2), UCB(2, scale=0.1), Constant(0)])).close()
-    with pytest.raises(StoreConflict, match=r"different: learner 'Constant\(0\)'\)"):
-        reopened(path, lambda: Portfolio([UCB(2), UCB(2, scale=0.1)]))
+    with reopened(path, lambda: Portfolio([UCB(2), UCB(2, scale=0.1), Constant(0)])) as live:
+        live.add_learner(Constant(1))
+    for _ in range(2):
+        with reopened(path, lambda: Portfolio([UCB(2), UCB(2, scale=0.1)])) as live:
+            assert [row["state"] for row in live.health()["learners"]] == ["active", "active", "removed", "active"]
+    assert [event.kind for event in SQLiteJournal(path, create=False).read(1)].count("learner_removed") == 1

@@ -427,7 +427,7 @@ def test_a_journal_of_a_selector_with_bounds_opens_again(tmp_path: Path) -> None
     for _ in range(2):
         with open_journal(tmp_path / "arms.db", bounded) as live:
             live.learn(live.decide(None), 0.5)
-    with pytest.raises(StoreConflict, match="different: selector"):
+    with pytest.raises(StoreConflict, match="learner 'UCB' has other settings, or another bound"):
         open_journal(tmp_path / "arms.db", lambda: bounded(3.0))
     open_journal(tmp_path / "arms.db", bounded).close()  # a refused file does not keep the journal
 

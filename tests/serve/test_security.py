@@ -37,8 +37,8 @@ NEEDED = {
         *("portfolios", "portfolio", "eliminations", "events", "metrics", "overview", "watch_overview", "view"),
         *("watch_portfolio", "timeline", "learner", "decisions", "decision"),
     },
-    "admin": {"add_learner", "change_learner", "remove_learner", "forget", "expire"},
-    None: {"health", "ready", "page"},
+    "admin": {"reopen", "add_learner", "change_learner", "remove_learner", "forget", "expire"},
+    None: {"health", "ready", "portfolio_ready", "page"},
 }
 COVERED, FOREIGN = "arms", "colors"
 # What a request that is carried out says; others say nothing.

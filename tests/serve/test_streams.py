@@ -152,17 +152,22 @@ async def test_all_streams_together_are_bounded(anyio_backend: str, monkeypatch:
 
 async def test_a_stream_of_a_failed_journal_says_so(anyio_backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened() as app:
-        reader, task = start(app, OVERVIEW)
-        await until(lambda: "event: overview" in reader.text)
+        overview, watching = start(app, OVERVIEW)
+        reader, task = start(app, LIVE)
+        await until(lambda: "event: overview" in overview.text and "event: view" in reader.text)
 
         async def fail(operation: object) -> None:
             raise JournalFailed("the disk is full")
 
         served = app.service.portfolios["arms"]
         monkeypatch.setattr(served.engine, "run", fail)
-        served.board.read_at = 0.0
+        served.board.read_at = served.board.described_at = 0.0
+        served.board.wake()
         await asyncio.wait_for(task, 5)
         assert reader.ended and '"status":503' in reader.text and "accepted until it is reopened" in reader.text
+        await until(lambda: '"failure":"the disk is full"' in overview.text)
+        assert not overview.ended  # the other portfolios are there still
+        watching.cancel()
 
 
 async def test_what_waits_for_a_slow_reader_is_small(anyio_backend: str, monkeypatch: pytest.MonkeyPatch) -> None:

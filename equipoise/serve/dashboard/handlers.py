@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from equipoise import __version__
-from equipoise.errors import UnknownName
+from equipoise.errors import JournalFailed, UnknownName
 from equipoise.serve import schemas
 from equipoise.serve.dashboard import decisions
 from equipoise.serve.dashboard.board import Board
@@ -72,12 +72,18 @@ async def overview(call: Call) -> Response:
 
 async def _overview(call: Call) -> schemas.Overview:
     service, token = call.service, call.token
-    names = sorted(filter(token.covers, service.portfolios))
-    rows = []
+    names, rows = list(filter(token.covers, service.names)), []
     for name in names:
-        served = service.portfolios[name]
-        board = await fresh(service, served, with_text=False)
-        rows.append(plain(board.summary(name, served.engine.failure)))
+        served = service.portfolios.get(name)
+        if served is None:
+            rows.append(Board().summary(name, service.failure_of(name)))
+            continue
+        failure = None
+        try:
+            await fresh(service, served, with_text=False)
+        except JournalFailed as error:  # which concerns this row only
+            failure = str(error)
+        rows.append(plain(served.board.summary(name, failure or served.engine.failure)))
     admin = [name for name in names if token.allows("admin", name)]
     return schemas.Overview(__version__, time(), token.name, list(token.scopes), admin, rows)
 
