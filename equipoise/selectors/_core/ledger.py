@@ -1,4 +1,4 @@
-"""The rounds of a selector: the ledger of its plays, and how rewards get to the kernels in the order of plays.
+"""The ledger of the plays of a selector: which rewards are complete, in the order of plays, and which wait.
 
 Plays of a learner are numbered in the order they were made. The confidence radii are uniform over the number of plays,
 so any *prefix* of a learner's plays with all rewards known may be tested, even if the delays depend on the rewards; any
@@ -12,34 +12,33 @@ learner, in play order, are as good as all of its plays. A play is counted when 
 counted or left out, which may be before it is `window` rounds old: since the radii are uniform over the number of
 counted plays, it does not matter when it is counted, only which plays are.
 
-The *ledger* holds plain data: it returns what has become complete, and `Rounds` passes that to the *kernels*, small
-functions over arrays that see plays in order; the simulator compiles and calls them directly. The *accounts* say which
-account a choice belongs to. An account is active if its learner can be chosen. During a choice among some of the
-learners, the accounts of all others are marked as inactive, so kernels need one mark only. Learners keep their index: a
-learner that is removed keeps its row and what it has proved about the optimum.
+A reward may wait behind a missing one for as long as the deadline, and with it all later rewards. Therefore a round
+that waits is a row of numbers with what the certificate needs, about a hundred bytes, and no object. So is an open play
+with more than `RECENT` later ones. Each round has a *place*, in order.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
+from functools import cache, partial
+from itertools import chain
 from math import isnan, nan
 from operator import attrgetter
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from equipoise.bounds import Bound, Custom, Observed
-from equipoise.errors import NoLearnerAvailable, UnknownDecision
+from equipoise.errors import UnknownDecision
+from equipoise.kernels.places import Field, Layout, Line, Rows
 from equipoise.kernels.records import check_shapes
-from equipoise.learner import Proposal
-from equipoise.selector import Choice
-from equipoise.selectors._core import evidence
-from equipoise.selectors._core.evidence import Account
-from equipoise.selectors._core.kernels import Kernels, is_active
-from equipoise.selectors._core.radii import Radii
-from equipoise.settings.checks import count, non_negative
-from equipoise.types import State
+from equipoise.types import AnyArray, Later, State
+
+RECENT = 256  # open plays that are kept as objects
+# Marks of rows: its reward is known, its round did not happen, it never counts; the play is open; it has details.
+REWARDED, WITHDRAWN, LEFT_OUT, OPEN, DETAILED = 1, 2, 4, 8, 16
+RESOLVED = REWARDED | WITHDRAWN | LEFT_OUT
 
 
 class Entry:
@@ -50,13 +49,14 @@ class Entry:
     reward = nan
     details: Any = None  # what the selector keeps of the round, such as the proposals of all learners
     withdrawn = False
-    counted = False  # whether the balanced bound includes it, with the regret it has now
     left_out = False  # never counts as evidence
     queued = True  # whether it is beyond the prefix of its learner
     certified = False  # whether its round is in the sums that are kept in the order of rounds
+    observed = False  # whether proposals are known
     drawable: tuple[int, ...] | None = None  # the learners that could be drawn, until proposals are known; None for all
 
-    def __init__(self, account: int, ticket: int, probability: float, round_: int, epoch: int) -> None:
+    def __init__(self, place: int, account: int, ticket: int, probability: float, round_: int, epoch: int) -> None:
+        self.place = place
         self.account = account
         self.ticket = ticket
         self.probability = probability
@@ -66,41 +66,93 @@ class Entry:
     def __repr__(self) -> str:
         return f"Entry(account {self.account}, play {self.ticket}, round {self.round}, reward {self.reward:g})"
 
+    @property
+    def is_resolved(self) -> bool:
+        """Whether nothing waits for it."""
+        return self.reward == self.reward or self.left_out
 
-# What became complete: rounds in order, plays of one learner in order, both with those that are left out, and whether
-# the balanced bound of the learner has to be reset to the prefix (nothing is pending, and one of these was never
-# counted).
+    @property
+    def mark(self) -> int:
+        known = OPEN if isnan(self.reward) and not self.withdrawn else REWARDED * (not isnan(self.reward))
+        marks = known | WITHDRAWN * self.withdrawn | LEFT_OUT * self.left_out
+        return marks if self.details is None else marks | DETAILED
+
+
+# What became complete: rounds in order, plays of one learner in order, the latter with those that are left out, and
+# whether the balanced bound of the learner has to be reset to the prefix (nothing is pending, and one of these was
+# never counted).
 Resolved: TypeAlias = tuple[list[Entry], list[Entry], bool]
 
-# What the balanced bounds do not include yet: learners to reset to their resolved prefix, then pending plays to count,
-# each with its position beyond the prefix, from 1.
-Uncounted: TypeAlias = tuple[list[int], list[tuple[int, Entry]]]
+# What the balanced bounds do not include yet: learners to reset to their resolved prefix, then pending plays to count:
+# the account of each, its position beyond the prefix, from 1, and its regret.
+Uncounted: TypeAlias = tuple[list[int], list[tuple[int, int, float]]]
 
 Substitutes: TypeAlias = Mapping[int, int | None]
 
 
-class Details(NamedTuple):
-    """The form of the details that a selector keeps of every open round."""
+class Details:
+    """The form of the details that a selector keeps of every open round.
 
-    name: str  # of their columns in a saved state
-    blank: Any  # a NamedTuple of tuples: the details of a round of which nothing is known
+    Parameters
+    ----------
+    name
+        Of their columns in a saved state.
+    blank
+        A NamedTuple of tuples: the details of a round of which nothing is known.
+    codes
+        Of the numbers in each field, as in the module `struct`.
+    waiting
+        The fields that are still needed when the reward is known.
+    """
 
-    def columns(self, kept: list[Any]) -> State:
-        """Return the details of some rounds as arrays, one for each field."""
-        return {
-            f"{self.name}.{field}": np.array([getattr(row, field) for row in kept], np.array(blank).dtype).reshape(
-                len(kept), len(blank)
-            )
-            for field, blank in self.blank._asdict().items()
-        }
+    def __init__(self, name: str, blank: Any, codes: str, waiting: Collection[str]) -> None:
+        self.name, self.blank, self.codes, self.waiting = name, blank, codes, waiting
+        self._later = tuple(k for k, field in enumerate(blank._fields) if field in waiting)
+        self._now = tuple(k for k, field in enumerate(blank._fields) if field not in waiting)
+        self.later, self.now = self._layout(self._later), self._layout(self._now)
 
-    def row(self, state: State, k: int) -> Any:
-        """Return the details of the k-th round of a saved state."""
-        return self.blank._make(tuple(state[f"{self.name}.{field}"][k].tolist()) for field in self.blank._fields)
+    def _layout(self, positions: Iterable[int]) -> list[Field]:
+        return [(self.blank._fields[k], self.codes[k], len(self.blank[k])) for k in positions]
 
-    def widened(self, details: Any, more: Any) -> Any:
+    def numbers_for_later(self, details: Any) -> list[Any]:
+        """Return the numbers that are needed when the reward is known; with None, those of a blank round."""
+        known = self.blank if details is None else details
+        return list(chain.from_iterable([known[k] for k in self._later]))
+
+    def numbers_for_now(self, details: Any) -> list[Any]:
+        """Return the other numbers."""
+        known = self.blank if details is None else details
+        return list(chain.from_iterable([known[k] for k in self._now]))
+
+    def of(self, later: Sequence[Any], now: Sequence[Any] | None) -> Any:
+        """Return the details with these numbers; without the latter, their fields are blank."""
+        fields = list(self.blank)
+        for positions, numbers in ((self._later, later), (self._now, now)):
+            start = 0
+            for k in positions if numbers is not None else ():
+                end = start + len(fields[k])
+                fields[k], start = tuple(numbers[start:end]), end
+        return self.blank._make(fields)
+
+    def widened(self, more: Any) -> Details:
+        """Return the form of details with more entries in each field."""
+        return Details(self.name, self.extended(self.blank, more), self.codes, self.waiting)
+
+    def extended(self, details: Any, more: Any) -> Any:
         """Return details with more entries in each field."""
         return self.blank._make((*old, *new) for old, new in zip(details, more, strict=True))
+
+
+FIELDS: tuple[Field, ...] = (
+    ("mark", "B"),
+    ("account", "i"),
+    ("ticket", "q"),
+    ("round", "q"),
+    ("probability", "d"),
+    ("regret", "d"),
+    ("reward", "d"),
+    ("epoch", "i"),
+)
 
 
 class Ledger:
@@ -110,64 +162,170 @@ class Ledger:
     """
 
     def __init__(self, n_accounts: int, details: Details | None = None, observed: Iterable[int] = ()) -> None:
-        self._details = details
         self._observed = set(observed)
         self.window = 0  # age in rounds at which a play without a reward is left out; 0 for never
-        self._young: deque[Entry] = deque()  # with a window: rounds that are not that old, in order
         self.waiting = [0] * n_accounts  # for each account, the rewards that wait for that of an earlier play
-        self._queues: list[deque[Entry]] = [deque() for _ in range(n_accounts)]  # plays beyond the resolved prefix
-        self._rounds: deque[Entry] = deque()  # rounds beyond the resolved prefix of all rounds
-        self.open_plays: dict[tuple[int, int], Entry] = {}  # plays without a reward
         self._last_tickets = [0] * n_accounts
+        self._arrange(details)
+        self._clear(n_accounts)
+
+    def _arrange(self, details: Details | None) -> None:
+        """Make rows for these details."""
+        self._details = details
+        self._rows = Rows(Layout((*FIELDS, *(() if details is None else details.later))))
+        # Of an open play, the details that are not needed later.
+        self._others = Layout(() if details is None else details.now)
+
+    def _clear(self, n_accounts: int) -> None:
+        self._queues = [Line() for _ in range(n_accounts)]  # plays beyond the resolved prefix
+        self._first, self._end = 0, 0  # places of the rounds beyond the resolved prefix of all rounds
+        # Plays without a reward; as bytes if the rows have the rest.
+        self.open_plays: dict[tuple[int, int], Entry | tuple[int, bytes]] = {}
+        self._entries: dict[int, Entry] = {}  # those that are objects, by place
+        self._recent: deque[int] = deque()  # their places, in the order in which they became objects
+        self._young: OrderedDict[int, int] = OrderedDict()  # with a window: places and rounds of plays not that old
         self.stale: set[int] = set()  # learners with a pending play that their balanced bound does not include
         self._recount: set[int] = set()  # of those, the ones whose balanced bound must be rebuilt from the prefix
+        self._counted = [0] * n_accounts  # for each account, the place after the last play that its bound includes
 
     def add_account(self, observed: bool) -> None:
         if observed:
             self._observed.add(len(self._queues))
-        self._queues.append(deque())
+        self._queues.append(Line())
         self._last_tickets.append(0)
+        self._counted.append(0)
         self.waiting.append(0)
 
     def widen(self, more: Any) -> None:
         """Add entries of new learners to the details of all rounds; they have the form of the details."""
         if self._details is None:
             return
-        self._details = self._details._replace(blank=self._details.widened(self._details.blank, more))
-        for entry in {id(entry): entry for entry in (*self._rounds, *self.open_plays.values())}.values():
+        lowest, details = self._lowest, self._details.widened(more)
+        table, others, new = self._rows.table(lowest, self._end), self._others, more._asdict()
+        self._arrange(details)
+        self._rows.load(lowest, self._rows.layout.widened(table, new))
+        for key, play in self.open_plays.items():
+            if isinstance(play, tuple) and others.width:
+                place, data = play
+                self.open_plays[key] = place, self._others.widened(others.table(data), new).tobytes()
+        for entry in self._entries.values():
             if entry.details is not None:
-                entry.details = self._details.widened(entry.details, more)
+                entry.details = details.extended(entry.details, more)
+
+    @property
+    def _lowest(self) -> int:
+        """The first place that any queue still has."""
+        return min([self._first, *[queue.first for queue in self._queues if queue]])
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of rows and queues."""
+        return self._rows.nbytes + sum(queue.nbytes for queue in self._queues)
 
     def open(self, account: int, probability: float, round_: int, epoch: int = 0) -> int:
         """Record a play and return its ticket."""
-        tickets = self._last_tickets
+        tickets, place = self._last_tickets, self._end
         tickets[account] = ticket = tickets[account] + 1
-        entry = Entry(account, ticket, probability, round_, epoch)
-        self.open_plays[account, ticket] = entry
-        self._queues[account].append(entry)
-        self._rounds.append(entry)
+        entry = Entry(place, account, ticket, probability, round_, epoch)
+        self.open_plays[account, ticket] = self._entries[place] = entry
+        self._end = place + 1
+        self._queues[account].append(place)
+        recent = self._recent
+        recent.append(place)
+        while len(recent) > RECENT:
+            self._pack_open(recent.popleft())
         if self.window:
-            self._young.append(entry)
+            self._young[place] = round_
         self.stale.add(account)
         return ticket
 
+    # Objects and rows
+
+    def _pack_open(self, place: int) -> None:
+        """Keep an open play as numbers, unless it is closed or may still change in other ways than by its reward."""
+        entry = self._entries.get(place)
+        if entry is None or entry.left_out or (entry.drawable is not None and not entry.observed):
+            return
+        others = () if self._details is None else self._details.numbers_for_now(entry.details)
+        self._write(entry)
+        self.open_plays[entry.account, entry.ticket] = place, self._others.pack(*others)
+        del self._entries[place]
+
+    def _write(self, entry: Entry) -> None:
+        """Write the row of a play."""
+        later = () if self._details is None else self._details.numbers_for_later(entry.details)
+        of_play = entry.account, entry.ticket, entry.round, entry.probability, entry.regret, entry.reward, entry.epoch
+        self._rows.write(entry.place, entry.mark, *of_play, *later)
+
+    def _read(self, place: int, others: Sequence[Any] | None = None) -> Entry:
+        """Return the play of a row; `others` are the numbers that it does not have, None if nothing needs them."""
+        mark, account, ticket, round_, probability, regret, reward, epoch, *later = self._rows.read(place)
+        entry = Entry(place, account, ticket, probability, round_, epoch)
+        entry.regret, entry.reward = regret, reward
+        entry.withdrawn, entry.left_out = bool(mark & WITHDRAWN), bool(mark & LEFT_OUT)
+        if mark & DETAILED:
+            assert self._details is not None
+            entry.details = self._details.of(later, others)
+        return entry
+
+    def _unpacked(self, place: int, data: bytes) -> Entry:
+        """Make an open play an object again."""
+        entry = self._read(place, self._others.unpack_from(data))
+        entry.observed = True
+        self._rows.clear(place)
+        self.open_plays[entry.account, entry.ticket] = self._entries[place] = entry
+        self._recent.append(place)
+        return entry
+
+    def _forget(self, entry: Entry) -> None:
+        """Keep a play that is not open any more as numbers if it waits."""
+        if entry.place >= self._first or (entry.queued and not entry.withdrawn):
+            self._write(entry)
+        del self._entries[entry.place]
+
+    def _mark(self, place: int) -> int:
+        """Return whether a play beyond a prefix is resolved, and how."""
+        entry = self._entries.get(place)
+        return self._rows.mark(place) if entry is None else entry.mark
+
+    def entry(self, account: int, ticket: int, learner: int) -> Entry:
+        """Return an open play of an account of this learner."""
+        try:
+            play = self.open_plays[account, ticket]
+        except KeyError:
+            raise UnknownDecision(
+                f"play {ticket} of learner {learner} is not open: never chosen, withdrawn, or already credited"
+            ) from None
+        return self._unpacked(*play) if isinstance(play, tuple) else play
+
+    # Rounds
+
     def expire(self, clock: int) -> set[int]:
         """Leave out plays that are `window` rounds old and have no reward; returns their accounts, to be advanced."""
-        accounts = set()
-        while self._young and self._young[0].round + self.window <= clock:
-            entry = self._young.popleft()
-            if isnan(entry.reward) and not entry.withdrawn:
-                entry.left_out = True
-                accounts.add(entry.account)
+        accounts, young = set(), self._young
+        while young and next(iter(young.values())) + self.window <= clock:
+            place, _ = young.popitem(last=False)
+            entry = self._open_at(place)
+            entry.left_out = True
+            accounts.add(entry.account)
         return accounts
+
+    def _open_at(self, place: int) -> Entry:
+        """Return the open play at a place."""
+        entry = self._entries.get(place)
+        if entry is None:
+            _, account, ticket, *_ = self._rows.read(place)
+            entry = self.entry(account, ticket, account)
+        return entry
 
     def blocking(self) -> dict[int, tuple[int, int]]:
         """For each learner with rewards that wait: the ticket of the play that they wait for, and how many they are."""
         blocked = {}
         for i, n_waiting in enumerate(self.waiting):
             if n_waiting:
-                first = next(entry for entry in self._queues[i] if not entry.left_out)
-                blocked[i] = first.ticket, n_waiting
+                first = next(place for place in self._queues[i] if not self._mark(place) & LEFT_OUT)
+                entry = self._entries.get(first)
+                blocked[i] = (self._rows.read(first)[2] if entry is None else entry.ticket), n_waiting
         return blocked
 
     def next_ticket(self, account: int) -> int:
@@ -178,107 +336,107 @@ class Ledger:
         for other in others:
             self._last_tickets[other] = self._last_tickets[account]
 
-    def entry(self, account: int, ticket: int, learner: int) -> Entry:
-        """Return an open play of an account of this learner."""
-        try:
-            return self.open_plays[account, ticket]
-        except KeyError:
-            raise UnknownDecision(
-                f"play {ticket} of learner {learner} is not open: never chosen, withdrawn, or already credited"
-            ) from None
-
     def is_first(self, entry: Entry) -> bool:
         """Whether all earlier rounds are resolved."""
-        return bool(self._rounds) and self._rounds[0] is entry
+        return entry.place == self._first
 
     def observe(self, entry: Entry, regret: float) -> None:
         """Record what an open play adds to the observed bound of its learner."""
         if not entry.queued:  # it was left out and passed over with the regret it had
             return
-        if entry.counted and regret != entry.regret:
+        if regret != entry.regret and entry.place < self._counted[entry.account]:
             self._uncount(entry.account)
         entry.regret = regret
 
     def credit(self, entry: Entry, reward: float, regret: float) -> Resolved:
         """Record the reward of an open play; returns what is complete now, to be credited at once."""
-        account = entry.account
+        account, place = entry.account, entry.place
         if not isnan(regret):
             self.observe(entry, regret)
         entry.reward = reward
         del self.open_plays[account, entry.ticket]
-        rounds, queue = self._rounds, self._queues[account]
-        if len(rounds) == 1 == len(queue) and rounds[0] is entry is queue[0] and not entry.counted:
+        queue = self._queues[account]
+        if place == self._first == self._end - 1 and len(queue) == 1 and self._counted[account] <= place:
             # The usual case, in which nothing waits: the same as `advance` below, in less time.
-            rounds.clear()
+            self._first = self._end
             queue.clear()
             entry.queued = False
+            del self._entries[place]
+            self._young.pop(place, None)
             self.stale.discard(account)
             self._recount.discard(account)
             return [entry], [entry], True
         if entry.queued and not entry.left_out:
             self.waiting[account] += 1
-        return self.advance(account)
+        return self._close(entry)
 
     def withdraw(self, entry: Entry) -> Resolved:
         """Remove an open play, as if its round had not happened; returns what is complete now, to be credited at once.
 
         The newest ticket of a learner is used again. Withdrawing the newest of all rounds restores the previous state.
         """
-        account, ticket = entry.account, entry.ticket
-        if self._rounds and self._rounds[-1] is entry:
-            self._rounds.pop()
-        if self._young and self._young[-1] is entry:
-            self._young.pop()
+        account, ticket, place = entry.account, entry.ticket, entry.place
         del self.open_plays[account, ticket]
         entry.withdrawn = True
         if entry.queued:
-            self._queues[account].remove(entry)
+            self._queues[account].remove(place)
         if ticket == self._last_tickets[account]:
             self._last_tickets[account] -= 1
         self._uncount(account)
-        return self.advance(account)
+        return self._close(entry)
+
+    def _close(self, entry: Entry) -> Resolved:
+        """Advance after a play that is not open any more."""
+        self._young.pop(entry.place, None)
+        if entry.withdrawn and self._first <= entry.place == self._end - 1:
+            self._end -= 1
+            del self._entries[entry.place]
+            return self.advance(entry.account)
+        resolved = self.advance(entry.account)
+        self._forget(entry)
+        return resolved
 
     def count(self) -> Uncounted:
         """Return what the balanced bounds do not include yet and mark it as counted; takes time for new plays only."""
-        rewound, plays = list(self._recount), []
+        rewound, plays, entries = list(self._recount), [], self._entries
         for account in self.stale:
-            queue = self._queues[account]
-            first_new = len(queue)
-            while first_new > 0 and not queue[first_new - 1].counted:
-                first_new -= 1
-            for position in range(first_new, len(queue)):
-                entry = queue[position]
-                entry.counted = True
-                plays.append((position + 1, entry))
+            for position, place in self._queues[account].since(self._counted[account]):
+                entry = entries.get(place)
+                regret = self._rows.read(place)[5] if entry is None else entry.regret
+                plays.append((account, position + 1, regret))
+                self._counted[account] = place + 1
         self.stale.clear()
         self._recount.clear()
         return rewound, plays
 
     def _uncount(self, account: int) -> None:
         if account not in self._recount:  # otherwise nothing has been counted since
-            for entry in self._queues[account]:
-                entry.counted = False
+            self._counted[account] = 0
             self.stale.add(account)
             self._recount.add(account)
 
     def advance(self, account: int) -> Resolved:
         """What is complete of all rounds, and of the plays of an account, to be credited at once."""
-        rounds, queue, recount = self._rounds, self._queues[account], False
+        queue, entries, recount = self._queues[account], self._entries, False
         closed: list[Entry] = []
         credited: list[Entry] = []
-        while rounds and (not isnan(rounds[0].reward) or rounds[0].withdrawn or rounds[0].left_out):
-            entry = rounds.popleft()
-            if not entry.withdrawn:
-                closed.append(entry)
-        while queue and (not isnan(queue[0].reward) or queue[0].left_out):
-            entry = queue.popleft()
+        while self._first < self._end and (mark := self._mark(self._first)) & RESOLVED:
+            place = self._first
+            self._first += 1
+            if not mark & (WITHDRAWN | LEFT_OUT):
+                closed.append(entries.get(place) or self._read(place))
+        while queue and self._mark(queue.first) & (REWARDED | LEFT_OUT):
+            place = queue.popleft()
+            entry = entries.get(place) or self._read(place)
             entry.queued = False
             credited.append(entry)
             # Complete before it was counted as pending: rebuild from the new prefix. What a play that is left out adds
             # to an observed bound is added in another order than before.
-            recount = recount or not entry.counted or (entry.left_out and account in self._observed)
+            recount = recount or place >= self._counted[account] or (entry.left_out and account in self._observed)
             if not entry.left_out:
                 self.waiting[account] -= 1
+        if closed or credited:
+            self._rows.drop_before(self._lowest)
         if queue and recount:
             self._uncount(account)
         elif recount:  # nothing is pending
@@ -286,77 +444,146 @@ class Ledger:
             self._recount.discard(account)
         return closed, credited, recount and not queue
 
-    def state(self) -> State:
+    # State
+
+    def frozen(self) -> dict[str, Later]:
         """The rounds beyond the pool's resolved prefix as arrays, in order, then open plays that are left out.
 
         The first include all other plays that are not credited yet, because such a play waits for its own reward or for
-        an earlier round.
+        an earlier round. Of a round whose reward is known, details that are not needed any more are blank.
         """
-        entries = list(self._rounds)
-        pooled = {id(entry): entry for entry in self.open_plays.values()}
-        for entry in entries:
-            pooled.pop(id(entry), None)
-        entries += sorted(pooled.values(), key=attrgetter("round"))
-        return {
-            **self._details_of(entries),
-            **{
-                name: np.array([getattr(entry, field) for entry in entries], t) for name, (field, t) in _COLUMNS.items()
-            },
-            "pooled": np.array([id(entry) in pooled for entry in entries], np.bool_),
-            "last_tickets": np.array(self._last_tickets, np.int64),
-        }
+        cut = _Cut(
+            self._first,
+            self._end,
+            self._rows.frozen(),
+            self._details,
+            self._others,
+            sorted([copy(entry) for entry in self._entries.values()], key=attrgetter("place")),
+            [play for play in self.open_plays.values() if type(play) is tuple],
+            [queue.array() for queue in self._queues],
+            tuple(self._last_tickets),
+        )
+        columns = cache(cut.columns)
+        return {name: Later(partial(_column_of, columns, name)) for name in self._shapes(0)}
 
-    def _details_of(self, entries: list[Entry]) -> State:
+    def _shapes(self, n_rounds: int) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the columns of a saved state."""
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys((*_COLUMNS, "pooled"), (n_rounds,))
         details = self._details
-        if details is None:
-            return {}
-        return {
-            "epochs": np.array([entry.epoch for entry in entries], np.int64),
-            "observed": np.array([entry.details is not None for entry in entries], np.bool_),
-            **details.columns([details.blank if entry.details is None else entry.details for entry in entries]),
-        }
+        if details is not None:
+            shapes |= dict.fromkeys(("epochs", "observed"), (n_rounds,))
+            shapes |= {
+                f"{details.name}.{field}": (n_rounds, len(row)) for field, row in details.blank._asdict().items()
+            }
+        return shapes | {"last_tickets": (len(self._queues),)}
 
     def check_state(self, state: State) -> None:
-        """Raise if `state` cannot have returned this."""
-        n_rounds = state["accounts"].size if "accounts" in state else 0
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys((*_COLUMNS, "pooled"), (n_rounds,))
-        if self._details is not None:
-            shapes |= dict.fromkeys(("epochs", "observed"), (n_rounds,))
-            name, blank = self._details
-            shapes |= {f"{name}.{field}": (n_rounds, len(row)) for field, row in blank._asdict().items()}
-        check_shapes(state, shapes | {"last_tickets": (len(self._queues),)})
+        """Raise if `state` cannot be that of a ledger like this one."""
+        check_shapes(state, self._shapes(state["accounts"].size if "accounts" in state else 0))
 
     def restore(self, state: State) -> None:
-        """Load what `state` returned."""
-        self._rounds.clear()
-        self.open_plays.clear()
-        self._young.clear()
-        for queue in self._queues:
-            queue.clear()
-        self.waiting = [0] * len(self._queues)
+        """Load the columns of a saved state."""
+        n_accounts, details = len(self._queues), self._details
+        self._arrange(details)
+        self._clear(n_accounts)
         self._last_tickets = [int(ticket) for ticket in state["last_tickets"]]
-        fields = [field for field, _ in _COLUMNS.values()]
-        entries = []
-        for row, values in enumerate(zip(*(state[name].tolist() for name in _COLUMNS), strict=True)):
-            entry = Entry(0, 0, 1.0, 0, 0)
-            for field, value in zip(fields, values, strict=True):
-                setattr(entry, field, value)
-            if self._details is not None:
-                entry.epoch = int(state["epochs"][row])
-                entry.details = self._details.row(state, row) if state["observed"][row] else None
-            entries.append(entry)
-            if not state["pooled"][row]:
-                self._rounds.append(entry)
-            if isnan(entry.reward) and not entry.withdrawn:
-                self.open_plays[entry.account, entry.ticket] = entry
-                if self.window and not entry.left_out:
-                    self._young.append(entry)
-        for entry in sorted(entries, key=attrgetter("ticket")):  # those that are left out come last in the columns
-            if entry.queued and not entry.withdrawn:
-                self._queues[entry.account].append(entry)
-                self.waiting[entry.account] += not isnan(entry.reward) and not entry.left_out
-        self.stale = set(range(len(self._queues)))
+        pooled = state["pooled"].astype(np.bool_)  # the last rows, with the first places
+        self._first, self._end = int(pooled.sum()), len(pooled)
+        order = np.r_[np.flatnonzero(pooled), np.flatnonzero(~pooled)]
+        table = np.zeros(len(order), self._rows.layout.dtype)
+        for name, (field, _) in _COLUMNS.items():
+            if field in table.dtype.fields:
+                table[field] = state[name][order]
+        known, withdrawn = ~np.isnan(table["reward"]), state["withdrawn"][order]
+        left_out, is_open = state["left_out"][order], ~known & ~withdrawn
+        marks = REWARDED * known + WITHDRAWN * withdrawn + LEFT_OUT * left_out + OPEN * is_open
+        others = np.zeros(len(order), self._others.dtype)
+        if details is not None:
+            table["epoch"] = state["epochs"][order]
+            marks = marks + DETAILED * state["observed"][order].astype(np.bool_)
+            for field in details.blank._fields:
+                (table if field in table.dtype.fields else others)[field] = state[f"{details.name}.{field}"][order]
+        table["mark"] = marks
+        self._rows.load(0, table)
+        queued = state["queued"][order] & ~withdrawn
+        for account in range(n_accounts):
+            own = queued & (table["account"] == account)
+            self._queues[account] = Line(np.flatnonzero(own).tolist())
+            self.waiting[account] = int((own & known & ~left_out).sum())
+        data, width = others.tobytes(), self._others.width
+        places, opened = np.flatnonzero(is_open), table[is_open]
+        for place, *key in zip(places.tolist(), opened["account"].tolist(), opened["ticket"].tolist(), strict=True):
+            self.open_plays[key[0], key[1]] = place, data[place * width : (place + 1) * width]
+        for place in places[left_out[places]].tolist():
+            self._open_at(place).queued = bool(queued[place])
+        if self.window:
+            young = places[~left_out[places]]
+            self._young.update(zip(young.tolist(), table["round"][young].tolist(), strict=True))
+        self.stale = set(range(n_accounts))
         self._recount = set(self.stale)
+
+
+class _Cut(NamedTuple):
+    """What a ledger has at one moment. Nothing of it changes."""
+
+    first: int
+    end: int
+    rows: Rows
+    details: Details | None
+    others_layout: Layout
+    entries: list[Entry]
+    parked: list[tuple[int, bytes]]
+    queues: list[AnyArray]
+    last_tickets: tuple[int, ...]
+
+    def columns(self) -> State:
+        """Return the columns of a saved state."""
+        first, details = self.first, self.details
+        table = self.rows.table(first, self.end)
+        pooled = [entry for entry in self.entries if entry.place < first]
+        objects = [entry for entry in self.entries if entry.place >= first] + pooled
+        size = len(table) + len(pooled)
+        rows = np.array([entry.place - first for entry in objects], np.intp)
+        rows[len(rows) - len(pooled) :] = np.arange(len(table), size)
+        marks = np.zeros(size, np.uint8)
+        marks[: len(table)], marks[rows] = table["mark"], [entry.mark for entry in objects]
+        queued = marks & WITHDRAWN > 0
+        for queue in self.queues:
+            queued[queue[queue >= first] - first] = True
+        known: State = {name: table[name] for name, *_ in self.rows.layout.fields}
+        known |= {"withdrawn": marks & WITHDRAWN > 0, "left_out": marks & LEFT_OUT > 0, "queued": queued}
+
+        def column(field: str, kind: type[np.generic]) -> AnyArray:
+            values = np.zeros(size, kind)
+            values[: len(known[field])] = known[field]
+            values[rows] = [getattr(entry, field) for entry in objects]
+            return values
+
+        columns = {name: column(field, kind) for name, (field, kind) in _COLUMNS.items()}
+        columns |= {"pooled": np.arange(size) >= len(table), "last_tickets": np.array(self.last_tickets, np.int64)}
+        if details is None:
+            return columns
+        columns |= {"epochs": column("epoch", np.int64), "observed": marks & DETAILED > 0}
+        others: State = {}
+        if self.parked and self.others_layout.width:
+            packed = self.others_layout.table(b"".join([data for _, data in self.parked]))
+            others = {name: packed[name] for name, *_ in self.others_layout.fields}
+        of_others = np.array([place for place, _ in self.parked], np.intp) - first
+        seen = [details.blank if entry.details is None else entry.details for entry in objects]
+        for field, blank in details.blank._asdict().items():
+            values = np.tile(np.array(blank), (size, 1))
+            if field in known:
+                values[: len(table)] = known[field]
+            elif field in others:
+                values[of_others] = others[field]
+            if seen:
+                values[rows] = [getattr(each, field) for each in seen]
+            columns[f"{details.name}.{field}"] = values
+        return columns
+
+
+def _column_of(columns: Callable[[], State], name: str) -> AnyArray:
+    return columns()[name]
 
 
 _COLUMNS: dict[str, tuple[str, type[np.generic]]] = {  # column of the saved state: field of the entry, type
@@ -370,315 +597,3 @@ _COLUMNS: dict[str, tuple[str, type[np.generic]]] = {  # column of the saved sta
     "left_out": ("left_out", np.bool_),
     "queued": ("queued", np.bool_),
 }
-
-
-class Accounts(Protocol):
-    """Which accounts learners have, how a choice opens a play, and what is kept of its round.
-
-    `LearnerAccounts` has one account for each learner. A selector that draws other things than learners plugs in its
-    own.
-    """
-
-    _rounds: Rounds
-    n_learners: int  # those included that were added later or removed
-    details: Details | None  # the form of what is kept of a round; None if the selector asks only the chosen learner
-    mode_fields: tuple[str, ...]  # of the mode in which a learner that is added later plays; empty if there is one mode
-
-    @property
-    def size(self) -> int: ...  # number of accounts
-
-    def attach(self, rounds: Rounds) -> None:
-        """Called once, when the rounds exist."""
-        self._rounds = rounds
-
-    def of(self, learner: int) -> Sequence[int]: ...  # its accounts, the one of its own proposals first
-
-    def learner_of(self, account: int) -> int: ...
-
-    def choose(self, rng: np.random.Generator | None) -> Choice: ...  # among the active accounts; opens a play
-
-    def replay(self, choice: Choice, available: Collection[int] | None, odds: Sequence[float] | None) -> bool:
-        """Open a play with logged `odds`, if it has any; return whether the present rule has other ones."""
-        ...
-
-    def entry(self, choice: Choice) -> Entry: ...  # an open play
-
-    def seen(self, choice: Choice) -> Entry: ...  # an open play whose proposals are known, if they are needed
-
-    # Returns the details to keep. `substitutes` has the learner that acts for each one that cannot; None: the fallback.
-    def gather(self, entry: Entry, proposals: Mapping[int, Proposal], substitutes: Substitutes) -> Any: ...
-
-    def arrive(self, entry: Entry, reward: float) -> None: ...  # a reward, in order of arrival, evidence or not
-
-    def close_round(self, entry: Entry) -> None: ...  # a resolved round, in the order of rounds
-
-    def n_accounts_of(self, mode: Any) -> int: ...  # of a learner that is added in this mode
-
-    def add(self, mode: Any) -> Any: ...  # a learner; returns the blank details of its accounts
-
-    def mode_of(self, row: Sequence[int]) -> Any:
-        """Return a mode from its saved fields."""
-        return None
-
-    def check_saved(self, ledger: State) -> None:
-        """Raise an error if saved details are impossible."""
-        return
-
-    def withdrawn(self, entry: Entry) -> None:
-        """Take back what opening a play has changed."""
-        return
-
-    def clear(self) -> None:
-        """Forget the round that kernels worked on last, which is not part of the state."""
-        return
-
-
-class Rounds:
-    """The rounds so far: those that are open, and those that kernels know."""
-
-    def __init__(
-        self,
-        kernels: Kernels,
-        radii: Radii[Any],
-        state: Any,
-        sums: evidence.State,
-        bounds: Sequence[Bound],
-        accounts: Accounts,
-        *,
-        across_epochs: bool,
-    ) -> None:
-        self.kernels, self.radii, self.state, self.evidence, self.accounts = kernels, radii, state, sums, accounts
-        self.bounds = list(bounds)  # candidate bounds of all learners; empty if there are none
-        self.observed = tuple(i for i, bound in enumerate(bounds) if isinstance(bound, Observed))
-        self._custom = {i: bound for i, bound in enumerate(bounds) if isinstance(bound, Custom)}
-        self._asks_all, self._across_epochs = accounts.details is not None, across_epochs
-        self._has_plain_marks = kernels.is_active in (evidence.is_active, is_active)
-        self._uses_arrivals = kernels.arrive is not evidence.ignore_arrival
-        self.ledger = Ledger(accounts.size, accounts.details, self.observed)
-        self.draws = 0  # choices made
-        self.clock = 0  # rounds so far, those that no learner played included
-        self.unplayed = 0  # rounds that no learner played
-        self.eliminated: list[int] = []  # in order
-        self.unreported: list[int] = []  # of these, the ones that no call has returned yet
-        accounts.attach(self)
-
-    @property
-    def compilable(self) -> bool:
-        """Whether compiled kernels can run: no bound is a Python function, and all radii are equal."""
-        return not self._custom and not self.radii.unequal
-
-    @property
-    def active(self) -> tuple[int, ...]:
-        """The learners that can be chosen."""
-        accounts, rows = self.accounts, self.evidence.accounts
-        if self._has_plain_marks:
-            return tuple([i for i in range(accounts.n_learners) if rows[accounts.of(i)[0]].active])
-        admits, params, state = self.kernels.is_active, self.radii.params, self.state
-        return tuple([i for i in range(accounts.n_learners) if admits(params, state, accounts.of(i)[0])])
-
-    def mask_unavailable(self, available: Collection[int]) -> tuple[Account, ...]:
-        """Mark all accounts as inactive whose learner is not available; return the accounts that were changed."""
-        allowed = self.check_available(available)
-        if allowed.isdisjoint(self.active):
-            raise NoLearnerAvailable(f"available is {sorted(allowed)}, but only {list(self.active)} are active")
-        learner_of = self.accounts.learner_of
-        masked = [a for e, a in enumerate(self.evidence.accounts) if a.active and learner_of(e) not in allowed]
-        for account in masked:
-            account.active = False
-        return tuple(masked)
-
-    def unmask(self, masked: tuple[Account, ...]) -> None:
-        """Mark accounts as active again."""
-        for account in masked:
-            account.active = True
-
-    def check_available(self, available: Collection[int]) -> set[int]:
-        allowed = set(available)
-        for i in allowed:
-            count("every entry of available", i, minimum=0, maximum=self.accounts.n_learners - 1)
-        return allowed
-
-    def open(self, account: int, chance: float) -> int:
-        """Open a play of an account and return its number."""
-        if account in self._custom:  # a user's function may raise: evaluate it before the play is opened
-            self._custom[account].raw(self.evidence.accounts[account].plays + 1)
-        self.draws += 1
-        self.clock = clock = self.clock + 1
-        accounts, pool = self.evidence
-        accounts[account].plays += 1
-        return self.ledger.open(account, chance, clock, pool[0].eliminated)
-
-    def add_account(self, bound: Bound | None, width: float) -> None:
-        """Open an account for a learner that is added."""
-        self.evidence.accounts.append(evidence.open_state([] if bound is None else [bound], 1, width).accounts[0])
-        self.ledger.add_account(isinstance(bound, Observed))
-
-    def add_bound(self, bound: Bound, learner: int) -> None:
-        """Add the candidate bound of a new learner."""
-        self.bounds.append(bound)
-        if isinstance(bound, Observed):
-            self.observed = (*self.observed, learner)
-
-    def tick(self, rounds: int) -> None:
-        """Count rounds that no learner played."""
-        self.unplayed += rounds
-        self.clock += max(rounds, 0)
-        self.expire()
-
-    def expire(self) -> None:
-        """With a window: leave out plays of that age without a reward, and credit what waited for them."""
-        if self.ledger.window:
-            for account in sorted(self.ledger.expire(self.clock)):
-                self.unreported += self._settle(account, self.ledger.advance(account))
-
-    def report(self, new: tuple[int, ...]) -> tuple[int, ...]:
-        """Return new eliminations, after those that no call has returned yet."""
-        if not self.unreported:
-            return new
-        reported = (*self.unreported, *new)
-        self.unreported.clear()
-        return reported
-
-    def in_epoch(self, entry: Entry) -> bool:
-        """Whether no learner was eliminated since the round was chosen, if the test of proposals depends on it."""
-        return self._across_epochs or entry.epoch == self.evidence.pool[0].eliminated
-
-    def observe(self, entry: Entry, proposals: Mapping[int, Proposal], substitutes: Substitutes) -> None:
-        """Record the proposals of a round."""
-        account = entry.account
-        details = self.accounts.gather(entry, proposals, substitutes) if self._asks_all else None
-        if account in self.observed:
-            self.ledger.observe(entry, check_regret(proposals[account].regret))
-        if self._asks_all:
-            entry.details = details
-
-    def leave_out(self, entry: Entry) -> None:
-        """Leave an open play out of evidence for good."""
-        entry.left_out = True
-        self.unreported += self._settle(entry.account, self.ledger.advance(entry.account))
-
-    def credit(self, entry: Entry, reward: float, regret: float) -> tuple[int, ...]:
-        """Record the reward of an open play; return the accounts that are eliminated."""
-        if self._uses_arrivals:
-            self.accounts.arrive(entry, reward)
-        new = self._settle(entry.account, self.ledger.credit(entry, reward, regret))
-        return self.report(new) if self.unreported else new
-
-    def withdraw(self, entry: Entry, width: float) -> tuple[int, ...]:
-        """Remove an open play, as if its round had not happened; return the accounts that are eliminated."""
-        self.accounts.withdrawn(entry)
-        account = self.evidence.accounts[entry.account]
-        if entry.round == self.clock:  # the newest round
-            self.draws -= 1  # the next choice uses the same random numbers
-            self.clock -= 1
-        account.plays -= 1
-        if not entry.queued:  # it was passed over, and its learner does not wait for it
-            account.skipped -= 1
-            if entry.account in self.observed:
-                account.skipped_bound -= width if isnan(entry.regret) else min(entry.regret, width)
-        new = self._settle(entry.account, self.ledger.withdraw(entry))
-        self.ledger.share_tickets(entry.account, self.accounts.of(self.accounts.learner_of(entry.account)))
-        return self.report(new)
-
-    def _settle(self, e: int, resolved: Resolved) -> tuple[int, ...]:
-        """Pass resolved rounds and plays of account e to the kernels; return the accounts that are eliminated."""
-        kernels, params, state, sums = self.kernels, self.radii.params, self.state, self.evidence
-        rounds, plays, rewind = resolved
-        custom, own = self._custom, self.radii.has_own(e)
-        if own:
-            params = self.radii.params_of(e)
-        for entry in plays:
-            if entry.left_out:
-                self._skip(entry)
-                continue
-            regret = entry.regret
-            if custom:
-                regret = self._increment(e, self._position(e) + 1, regret)
-            kernels.credit(params, state, e, entry.reward, regret, entry.probability)
-        if own:
-            account = sums.accounts[e]
-            account.extra_radius = self.radii.extra(e, account.booked_plays)
-        if rewind:
-            evidence.rewind(params, sums, e)
-        for entry in rounds:
-            if entry.left_out:
-                continue
-            evidence.pool(params, sums, entry.reward)
-            if self._asks_all and self.in_epoch(entry):
-                self.accounts.close_round(entry)
-        if sums.pool[0].eliminated == len(self.eliminated):
-            return ()
-        return self.record_eliminations()
-
-    def record_eliminations(self) -> tuple[int, ...]:
-        """Record the accounts that kernels have eliminated, in order; return the new ones."""
-        rounds = {e: account.eliminated_at for e, account in enumerate(self.evidence.accounts)}
-        new = sorted((e for e in rounds if rounds[e] > 0 and e not in self.eliminated), key=rounds.__getitem__)
-        for e in new:  # kernels do not know rounds that no learner played
-            self.evidence.accounts[e].eliminated_at += self.unplayed
-        self.eliminated += new
-        return tuple(new)
-
-    def _position(self, e: int) -> int:
-        """Return the number of plays of account e that are counted or left out for good."""
-        account = self.evidence.accounts[e]
-        return account.booked_plays + account.skipped
-
-    def _skip(self, entry: Entry) -> None:
-        """Pass over a play that is left out."""
-        e = entry.account
-        increment = self._increment(e, self._position(e) + 1, nan)
-        limits, sums = self.kernels.evidence_of(self.radii.params, self.state)
-        evidence.skip(limits, sums, e, increment, entry.regret)
-
-    def count_pending(self) -> None:
-        """Include the pending plays in the balanced bounds."""
-        limits, sums = self.kernels.evidence_of(self.radii.params, self.state)
-        rewound, plays = self.ledger.count()
-        for e in rewound:
-            evidence.rewind(limits, sums, e)
-        for offset, entry in plays:
-            e = entry.account
-            position = self._position(e) + offset
-            evidence.play(limits, sums, e, position, self._increment(e, position, entry.regret))
-
-    def _increment(self, e: int, position: int, regret: float) -> float:
-        """Return what play number `position` adds to a bound; kernels cannot evaluate a `Custom` bound."""
-        custom = self._custom.get(e)
-        if custom is None:
-            return regret
-        return custom.raw(position) - (custom.raw(position - 1) if position > 1 else 0.0)
-
-
-def check_regret(regret: float) -> float:
-    # nan, which means unknown, is the only value that differs from itself.
-    return nan if regret != regret else non_negative("regret", regret)
-
-
-class Late(NamedTuple):
-    """A learner that was added later."""
-
-    round: int  # number of rounds before it was added
-    delta: float  # its share
-    mode: Any = None  # how it plays and learns, if the selector has several modes
-
-
-class Changes:
-    """How the pool of a selector has changed since the start."""
-
-    def __init__(self) -> None:
-        self.late: dict[int, Late] = {}  # learners that were added
-        self.removed: dict[int, int] = {}  # learners that were removed, with the number of rounds before
-
-    def __bool__(self) -> bool:
-        return bool(self.late or self.removed)
-
-    @property
-    def since(self) -> int:
-        """The number of rounds before the last change."""
-        return max([late.round for late in self.late.values()] + list(self.removed.values()))
-
-    @property
-    def delta(self) -> float:
-        """What the statements about the learners that were added spend, in addition to delta."""
-        return sum(late.delta for late in self.late.values())

@@ -36,14 +36,15 @@ from equipoise.selectors._core.evidence import Params as EvidenceParams
 from equipoise.selectors._core.evidence import State as EvidenceState
 from equipoise.selectors._core.evidence import open_state
 from equipoise.selectors._core.kernels import Kernels
-from equipoise.selectors._core.ledger import Accounts, Changes, Entry, Late, Rounds, check_regret
+from equipoise.selectors._core.ledger import Entry
 from equipoise.selectors._core.radii import Radii
 from equipoise.selectors._core.records import Records, Terms
+from equipoise.selectors._core.rounds import Accounts, Changes, Late, Rounds, check_regret
 from equipoise.selectors._core.settings import fixed
 from equipoise.settings import Configured, configurable, optional, setting, settings_of
 from equipoise.settings.checks import count, interval, one_of, positive, probability
 from equipoise.settings.units import DEFAULT_RANGE, agreed_units, read_units, units_columns
-from equipoise.types import AnyArray, Config, State
+from equipoise.types import AnyArray, Config, Later, State
 
 P = TypeVar("P", bound=NamedTuple)
 S = TypeVar("S", bound=NamedTuple)
@@ -630,6 +631,10 @@ class KernelSelector(Configured, Generic[P, S, D]):
 
     def state(self) -> State:
         """The complete state, as arrays."""
+        return {name: each.make() if isinstance(each, Later) else each for name, each in self.frozen().items()}
+
+    def frozen(self) -> Config:
+        """The same with `Later` values: in little time, however many rounds wait for rewards."""
         return {**saving.save(self._rounds, self._changes, self.delays), **units_columns(self._adopted or {})}
 
     def restore(self, state: Mapping[str, AnyArray]) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 from equipoise.bounds import Bound, bound_of
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.records import check_columns, check_shapes, load_columns, state_columns
-from equipoise.selectors._core.ledger import Changes, Rounds
-from equipoise.types import AnyArray, State
+from equipoise.selectors._core.rounds import Changes, Rounds
+from equipoise.types import AnyArray, Config
 
 FORMAT = 1
 DELAYS = ("any", "independent", "exogenous")
@@ -26,8 +26,8 @@ class Joined(NamedTuple):
     mode: Any
 
 
-def save(rounds: Rounds, changes: Changes, delays: str) -> State:
-    """Return everything that a selector has learned, as arrays."""
+def save(rounds: Rounds, changes: Changes, delays: str) -> Config:
+    """Return everything that a selector has learned, as arrays; those of the ledger are made later."""
     rounds.accounts.clear()
     rounds.count_pending()  # so that equal histories give equal states
     counts = (rounds.draws, rounds.clock, rounds.unplayed, len(rounds.unreported), FORMAT)
@@ -35,7 +35,7 @@ def save(rounds: Rounds, changes: Changes, delays: str) -> State:
     modes = np.array([each.mode for each in late], np.int64).reshape(-1, len(fields)) if fields else None
     return {
         **state_columns(rounds.state),
-        **{f"ledger.{name}": array for name, array in rounds.ledger.state().items()},
+        **{f"ledger.{name}": array for name, array in rounds.ledger.frozen().items()},
         "eliminated": np.array(rounds.eliminated, np.int64),
         **{name: np.array([number], np.int64) for name, number in zip(COUNTS, counts, strict=True)},
         "delays": np.array([DELAYS.index(delays), rounds.ledger.window], np.int64),
