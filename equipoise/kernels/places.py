@@ -1,15 +1,13 @@
 """Numbers of many things that wait, in a fraction of the memory that an object for each would take.
 
 Things have places: whole numbers from 0, which are given out in order. `Rows` holds a row of numbers at a place, in
-blocks of bytes, which the garbage collector does not look into. `Line` holds places in a queue.
+blocks of bytes, which the garbage collector does not look into.
 """
 
 from __future__ import annotations
 
 import struct
-from array import array
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +15,6 @@ import numpy as np
 from equipoise.types import AnyArray
 
 BLOCK = 256  # rows
-MIN_DROPPED = 1024  # places at the front of a line that are passed before it becomes shorter
 
 Field = tuple[str, str] | tuple[str, str, int]  # name, code as in the module `struct`, number of entries if not one
 
@@ -136,62 +133,3 @@ class Rows:
             part = data[(start - first) * width : ((k + 1) * BLOCK - first) * width]
             block = self._own(k)
             block[start % BLOCK * width : start % BLOCK * width + len(part)] = part
-
-
-class Line:
-    """A queue of places in ascending order."""
-
-    __slots__ = ("_head", "_places")
-
-    def __init__(self, places: Sequence[int] = ()) -> None:
-        self._places, self._head = array("q", places), 0
-
-    def __len__(self) -> int:
-        return len(self._places) - self._head
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._places[self._head :])
-
-    def __repr__(self) -> str:
-        return f"Line({len(self)} places)"
-
-    @property
-    def nbytes(self) -> int:
-        return self._places.itemsize * len(self._places)
-
-    @property
-    def first(self) -> int:
-        """The first place of a line that is not empty."""
-        return self._places[self._head]
-
-    def append(self, place: int) -> None:
-        self._places.append(place)
-
-    def popleft(self) -> int:
-        place = self._places[self._head]
-        self._head += 1
-        if self._head >= MIN_DROPPED and 2 * self._head >= len(self._places):
-            del self._places[: self._head]
-            self._head = 0
-        return place
-
-    def clear(self) -> None:
-        del self._places[:]
-        self._head = 0
-
-    def since(self, place: int) -> Iterator[tuple[int, int]]:
-        """Yield the places from one on, with their positions in the line."""
-        start = bisect_left(self._places, place, self._head)
-        for position in range(start, len(self._places)):
-            yield position - self._head, self._places[position]
-
-    def remove(self, place: int) -> None:
-        position = bisect_left(self._places, place, self._head)
-        del self._places[position]
-
-    def copy(self) -> Self:
-        return type(self)(self._places[self._head :])
-
-    def array(self) -> AnyArray:
-        """Return a copy of the places."""
-        return np.frombuffer(self._places[self._head :].tobytes(), np.int64)

@@ -44,8 +44,9 @@ from typing import NamedTuple
 
 from equipoise.drift_order import Pairs, PairSums, check_period, share, thinned
 from equipoise.kernels.boundaries import STITCHED_FACTOR, STITCHED_RATIO, STITCHED_WEIGHT
+from equipoise.portfolio.held import HeldReward
 from equipoise.portfolio.pool import Pool, Selection
-from equipoise.portfolio.tickets import HeldReward, Ticket, Tickets
+from equipoise.portfolio.tickets import Ticket, Tickets
 from equipoise.portfolio.updates import LearnerUpdates
 from equipoise.selector import ComparesPairs, require
 from equipoise.selector import Restarts as RestartsSelector

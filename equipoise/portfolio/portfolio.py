@@ -11,7 +11,7 @@ The parts: `settings`, `pool` (learners and selector), `rounds` (how a round is 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from datetime import timedelta
@@ -37,7 +37,7 @@ from equipoise.portfolio.updates import FailedUpdate
 from equipoise.portfolio.warm_start import AnyLog, LogReplay, WarmStart
 from equipoise.selector import ChangesPool, Selector, check_selector, require
 from equipoise.settings.checks import boolean, count
-from equipoise.storage.codec import check_savable
+from equipoise.storage.codec import check_savable, made
 from equipoise.storage.files import write_atomic
 from equipoise.storage.parts import describe_part, read_part, write_part
 from equipoise.types import Action, Config, Context, Outcome, Plain
@@ -201,12 +201,11 @@ class Portfolio:
     def pending_learners(self) -> dict[str, int | None]:
         """Return the acting learner of every decision that has no reward yet, by id; None if no learner acted."""
         with self._lock:
-            return {id_: ticket.learner for id_, ticket in self._state.tickets.open.items()}
+            return {head.id: head.learner for head in self._state.tickets.open.heads()}
 
-    def pending_contexts(self) -> dict[str, Context]:
-        """Return the context of every decision that has no reward yet, by id."""
-        with self._lock:
-            return {id_: ticket.context for id_, ticket in self._state.tickets.open.items()}
+    def pending_contexts(self) -> Iterator[tuple[str, Context]]:
+        """Yield id and context of every decision that has no reward yet; the portfolio must not change meanwhile."""
+        yield from self._state.tickets.open.contexts()
 
     @property
     def unfinished(self) -> frozenset[str]:
@@ -663,6 +662,10 @@ class Portfolio:
 
     def state(self) -> Config:
         """Return everything as plain data: settings, learned state, open decisions."""
+        return made(self.frozen())  # type: ignore[no-any-return]
+
+    def frozen(self) -> Config:
+        """Return the same for the codec, in little time: most entries are made when they are written."""
         with self._lock:
             return self._state.to_plain()
 

@@ -52,8 +52,8 @@ from equipoise.selectors._core.accounts import (
     check_mode,
 )
 from equipoise.selectors._core.kernels import Kernels, nested_kernels
+from equipoise.selectors._core.ledger import Accounts
 from equipoise.selectors._core.pairs import ALL, OWN, SILENT, Expert
-from equipoise.selectors._core.rounds import Accounts
 from equipoise.selectors._core.selector import KernelSelector
 from equipoise.selectors._core.settings import seed_setting
 from equipoise.selectors.realized_balancing import (

@@ -13,7 +13,7 @@ from equipoise.errors import EquipoiseError, UnknownDecision
 from equipoise.lab.rivals import RIVAL_SELECTORS
 from equipoise.selector import Choice
 from equipoise.selectors import SELECTORS, BalancedElimination
-from equipoise.selectors._core.rounds import Rounds
+from equipoise.selectors._core.ledger import Rounds
 from equipoise.testing import check_selector
 from equipoise.testing.selectors import CHECKS, Subject, play
 from tests.selectors.subjects import SUBJECTS

@@ -19,9 +19,9 @@ from equipoise.errors import IncompatibleLearner, InvalidArgument, UnknownDecisi
 from equipoise.learner import Proposal, Proposals, accepts, capabilities, part_name
 from equipoise.selector import TOLERANCE, Choice, check_odds, differ
 from equipoise.selectors._core import pairs
-from equipoise.selectors._core.ledger import Details, Entry, Substitutes
+from equipoise.selectors._core.ledger import Accounts, Substitutes, check_regret
 from equipoise.selectors._core.pairs import AGREED, ALL, OWN, SILENT, Expert
-from equipoise.selectors._core.rounds import Accounts, check_regret
+from equipoise.selectors._core.plays import Details, Entry
 from equipoise.settings import equal_data
 from equipoise.settings.checks import LARGEST, count, real
 from equipoise.types import Action, State

@@ -1,4 +1,4 @@
-"""The ledger of the plays of a selector: which rewards are complete, in the order of plays, and which wait.
+"""The rounds of a selector: the ledger of its plays, and how rewards get to the kernels in the order of plays.
 
 Plays of a learner are numbered in the order they were made. The confidence radii are uniform over the number of plays,
 so any *prefix* of a learner's plays with all rewards known may be tested, even if the delays depend on the rewards; any
@@ -15,68 +15,57 @@ counted plays, it does not matter when it is counted, only which plays are.
 A reward may wait behind a missing one for as long as the deadline, and with it all later rewards. Therefore a round
 that waits is a row of numbers with what the certificate needs, about a hundred bytes, and no object. So is an open play
 with more than `RECENT` later ones. Each round has a *place*, in order.
+
+The *ledger* holds plain data: it returns what has become complete, and `Rounds` passes that to the *kernels*, small
+functions over arrays that see plays in order; the simulator compiles and calls them directly. The *accounts* say which
+account a choice belongs to. An account is active if its learner can be chosen. During a choice among some of the
+learners, the accounts of all others are marked as inactive, so kernels need one mark only. Learners keep their index: a
+learner that is removed keeps its row and what it has proved about the optimum.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cache, partial
-from itertools import chain
 from math import isnan, nan
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from equipoise.errors import UnknownDecision
-from equipoise.kernels.places import Field, Layout, Line, Rows
+from equipoise.bounds import Bound, Custom, Observed
+from equipoise.errors import NoLearnerAvailable, UnknownDecision
+from equipoise.kernels.places import Layout, Rows
 from equipoise.kernels.records import check_shapes
-from equipoise.types import AnyArray, Later, State
+from equipoise.learner import Proposal
+from equipoise.selector import Choice
+from equipoise.selectors._core import evidence
+from equipoise.selectors._core.evidence import Account
+from equipoise.selectors._core.kernels import Kernels, is_active
+from equipoise.selectors._core.plays import (
+    FIELDS,
+    LEFT_OUT,
+    OPEN,
+    RESOLVED,
+    REWARDED,
+    WITHDRAWN,
+    Cut,
+    Details,
+    Entry,
+    Line,
+    column_of,
+    entry_of,
+    shapes,
+    tables,
+)
+from equipoise.selectors._core.radii import Radii
+from equipoise.settings.checks import count, non_negative
+from equipoise.types import Later, State
 
 RECENT = 256  # open plays that are kept as objects
-# Marks of rows: its reward is known, its round did not happen, it never counts; the play is open; it has details.
-REWARDED, WITHDRAWN, LEFT_OUT, OPEN, DETAILED = 1, 2, 4, 8, 16
-RESOLVED = REWARDED | WITHDRAWN | LEFT_OUT
-
-
-class Entry:
-    """One open play of an account. `reward` is nan until it is credited, `regret` until it is known."""
-
-    # Most plays have only what `__init__` sets, and a reward.
-    regret = nan
-    reward = nan
-    details: Any = None  # what the selector keeps of the round, such as the proposals of all learners
-    withdrawn = False
-    left_out = False  # never counts as evidence
-    queued = True  # whether it is beyond the prefix of its learner
-    certified = False  # whether its round is in the sums that are kept in the order of rounds
-    observed = False  # whether proposals are known
-    drawable: tuple[int, ...] | None = None  # the learners that could be drawn, until proposals are known; None for all
-
-    def __init__(self, place: int, account: int, ticket: int, probability: float, round_: int, epoch: int) -> None:
-        self.place = place
-        self.account = account
-        self.ticket = ticket
-        self.probability = probability
-        self.round = round_  # when it was chosen
-        self.epoch = epoch  # number of learners eliminated before it was chosen
-
-    def __repr__(self) -> str:
-        return f"Entry(account {self.account}, play {self.ticket}, round {self.round}, reward {self.reward:g})"
-
-    @property
-    def is_resolved(self) -> bool:
-        """Whether nothing waits for it."""
-        return self.reward == self.reward or self.left_out
-
-    @property
-    def mark(self) -> int:
-        known = OPEN if isnan(self.reward) and not self.withdrawn else REWARDED * (not isnan(self.reward))
-        marks = known | WITHDRAWN * self.withdrawn | LEFT_OUT * self.left_out
-        return marks if self.details is None else marks | DETAILED
-
 
 # What became complete: rounds in order, plays of one learner in order, the latter with those that are left out, and
 # whether the balanced bound of the learner has to be reset to the prefix (nothing is pending, and one of these was
@@ -88,71 +77,6 @@ Resolved: TypeAlias = tuple[list[Entry], list[Entry], bool]
 Uncounted: TypeAlias = tuple[list[int], list[tuple[int, int, float]]]
 
 Substitutes: TypeAlias = Mapping[int, int | None]
-
-
-class Details:
-    """The form of the details that a selector keeps of every open round.
-
-    Parameters
-    ----------
-    name
-        Of their columns in a saved state.
-    blank
-        A NamedTuple of tuples: the details of a round of which nothing is known.
-    codes
-        Of the numbers in each field, as in the module `struct`.
-    waiting
-        The fields that are still needed when the reward is known.
-    """
-
-    def __init__(self, name: str, blank: Any, codes: str, waiting: Collection[str]) -> None:
-        self.name, self.blank, self.codes, self.waiting = name, blank, codes, waiting
-        self._later = tuple(k for k, field in enumerate(blank._fields) if field in waiting)
-        self._now = tuple(k for k, field in enumerate(blank._fields) if field not in waiting)
-        self.later, self.now = self._layout(self._later), self._layout(self._now)
-
-    def _layout(self, positions: Iterable[int]) -> list[Field]:
-        return [(self.blank._fields[k], self.codes[k], len(self.blank[k])) for k in positions]
-
-    def numbers_for_later(self, details: Any) -> list[Any]:
-        """Return the numbers that are needed when the reward is known; with None, those of a blank round."""
-        known = self.blank if details is None else details
-        return list(chain.from_iterable([known[k] for k in self._later]))
-
-    def numbers_for_now(self, details: Any) -> list[Any]:
-        """Return the other numbers."""
-        known = self.blank if details is None else details
-        return list(chain.from_iterable([known[k] for k in self._now]))
-
-    def of(self, later: Sequence[Any], now: Sequence[Any] | None) -> Any:
-        """Return the details with these numbers; without the latter, their fields are blank."""
-        fields = list(self.blank)
-        for positions, numbers in ((self._later, later), (self._now, now)):
-            start = 0
-            for k in positions if numbers is not None else ():
-                end = start + len(fields[k])
-                fields[k], start = tuple(numbers[start:end]), end
-        return self.blank._make(fields)
-
-    def widened(self, more: Any) -> Details:
-        """Return the form of details with more entries in each field."""
-        return Details(self.name, self.extended(self.blank, more), self.codes, self.waiting)
-
-    def extended(self, details: Any, more: Any) -> Any:
-        """Return details with more entries in each field."""
-        return self.blank._make((*old, *new) for old, new in zip(details, more, strict=True))
-
-
-FIELDS: tuple[Field, ...] = (
-    ("mark", "B"),
-    ("account", "i"),
-    ("ticket", "q"),
-    ("round", "q"),
-    ("probability", "d"),
-    ("regret", "d"),
-    ("reward", "d"),
-    ("epoch", "i"),
-)
 
 
 class Ledger:
@@ -217,11 +141,6 @@ class Ledger:
         """The first place that any queue still has."""
         return min([self._first, *[queue.first for queue in self._queues if queue]])
 
-    @property
-    def nbytes(self) -> int:
-        """The memory of rows and queues."""
-        return self._rows.nbytes + sum(queue.nbytes for queue in self._queues)
-
     def open(self, account: int, probability: float, round_: int, epoch: int = 0) -> int:
         """Record a play and return its ticket."""
         tickets, place = self._last_tickets, self._end
@@ -238,8 +157,6 @@ class Ledger:
             self._young[place] = round_
         self.stale.add(account)
         return ticket
-
-    # Objects and rows
 
     def _pack_open(self, place: int) -> None:
         """Keep an open play as numbers, unless it is closed or may still change in other ways than by its reward."""
@@ -259,14 +176,7 @@ class Ledger:
 
     def _read(self, place: int, others: Sequence[Any] | None = None) -> Entry:
         """Return the play of a row; `others` are the numbers that it does not have, None if nothing needs them."""
-        mark, account, ticket, round_, probability, regret, reward, epoch, *later = self._rows.read(place)
-        entry = Entry(place, account, ticket, probability, round_, epoch)
-        entry.regret, entry.reward = regret, reward
-        entry.withdrawn, entry.left_out = bool(mark & WITHDRAWN), bool(mark & LEFT_OUT)
-        if mark & DETAILED:
-            assert self._details is not None
-            entry.details = self._details.of(later, others)
-        return entry
+        return entry_of(place, self._rows.read(place), self._details, others)
 
     def _unpacked(self, place: int, data: bytes) -> Entry:
         """Make an open play an object again."""
@@ -298,8 +208,6 @@ class Ledger:
             ) from None
         return self._unpacked(*play) if isinstance(play, tuple) else play
 
-    # Rounds
-
     def expire(self, clock: int) -> set[int]:
         """Leave out plays that are `window` rounds old and have no reward; returns their accounts, to be advanced."""
         accounts, young = set(), self._young
@@ -323,7 +231,8 @@ class Ledger:
         blocked = {}
         for i, n_waiting in enumerate(self.waiting):
             if n_waiting:
-                first = next(place for place in self._queues[i] if not self._mark(place) & LEFT_OUT)
+                queue = self._queues[i]
+                first = next(place for place in queue.places[queue.head :] if not self._mark(place) & LEFT_OUT)
                 entry = self._entries.get(first)
                 blocked[i] = (self._rows.read(first)[2] if entry is None else entry.ticket), n_waiting
         return blocked
@@ -400,11 +309,13 @@ class Ledger:
         """Return what the balanced bounds do not include yet and mark it as counted; takes time for new plays only."""
         rewound, plays, entries = list(self._recount), [], self._entries
         for account in self.stale:
-            for position, place in self._queues[account].since(self._counted[account]):
-                entry = entries.get(place)
-                regret = self._rows.read(place)[5] if entry is None else entry.regret
-                plays.append((account, position + 1, regret))
-                self._counted[account] = place + 1
+            queue = self._queues[account]
+            places, head = queue.places, queue.head
+            for position in range(bisect_left(places, self._counted[account], head), len(places)):
+                entry = entries.get(places[position])
+                regret = self._rows.read(places[position])[5] if entry is None else entry.regret
+                plays.append((account, position - head + 1, regret))
+            self._counted[account] = places[-1] + 1 if len(places) > head else 0
         self.stale.clear()
         self._recount.clear()
         return rewound, plays
@@ -444,15 +355,13 @@ class Ledger:
             self._recount.discard(account)
         return closed, credited, recount and not queue
 
-    # State
-
     def frozen(self) -> dict[str, Later]:
         """The rounds beyond the pool's resolved prefix as arrays, in order, then open plays that are left out.
 
         The first include all other plays that are not credited yet, because such a play waits for its own reward or for
         an earlier round. Of a round whose reward is known, details that are not needed any more are blank.
         """
-        cut = _Cut(
+        cut = Cut(
             self._first,
             self._end,
             self._rows.frozen(),
@@ -464,136 +373,323 @@ class Ledger:
             tuple(self._last_tickets),
         )
         columns = cache(cut.columns)
-        return {name: Later(partial(_column_of, columns, name)) for name in self._shapes(0)}
-
-    def _shapes(self, n_rounds: int) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the columns of a saved state."""
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys((*_COLUMNS, "pooled"), (n_rounds,))
-        details = self._details
-        if details is not None:
-            shapes |= dict.fromkeys(("epochs", "observed"), (n_rounds,))
-            shapes |= {
-                f"{details.name}.{field}": (n_rounds, len(row)) for field, row in details.blank._asdict().items()
-            }
-        return shapes | {"last_tickets": (len(self._queues),)}
+        return {name: Later(partial(column_of, columns, name)) for name in shapes(self._details, 0, 0)}
 
     def check_state(self, state: State) -> None:
         """Raise if `state` cannot be that of a ledger like this one."""
-        check_shapes(state, self._shapes(state["accounts"].size if "accounts" in state else 0))
+        n_rounds = state["accounts"].size if "accounts" in state else 0
+        check_shapes(state, shapes(self._details, n_rounds, len(self._queues)))
 
     def restore(self, state: State) -> None:
         """Load the columns of a saved state."""
-        n_accounts, details = len(self._queues), self._details
-        self._arrange(details)
+        n_accounts = len(self._queues)
+        self._arrange(self._details)
         self._clear(n_accounts)
         self._last_tickets = [int(ticket) for ticket in state["last_tickets"]]
-        pooled = state["pooled"].astype(np.bool_)  # the last rows, with the first places
-        self._first, self._end = int(pooled.sum()), len(pooled)
-        order = np.r_[np.flatnonzero(pooled), np.flatnonzero(~pooled)]
-        table = np.zeros(len(order), self._rows.layout.dtype)
-        for name, (field, _) in _COLUMNS.items():
-            if field in table.dtype.fields:
-                table[field] = state[name][order]
-        known, withdrawn = ~np.isnan(table["reward"]), state["withdrawn"][order]
-        left_out, is_open = state["left_out"][order], ~known & ~withdrawn
-        marks = REWARDED * known + WITHDRAWN * withdrawn + LEFT_OUT * left_out + OPEN * is_open
-        others = np.zeros(len(order), self._others.dtype)
-        if details is not None:
-            table["epoch"] = state["epochs"][order]
-            marks = marks + DETAILED * state["observed"][order].astype(np.bool_)
-            for field in details.blank._fields:
-                (table if field in table.dtype.fields else others)[field] = state[f"{details.name}.{field}"][order]
-        table["mark"] = marks
+        table, others, self._first = tables(state, self._details, self._rows.layout, self._others)
+        self._end = len(table)
         self._rows.load(0, table)
-        queued = state["queued"][order] & ~withdrawn
+        marks = table["mark"]
         for account in range(n_accounts):
-            own = queued & (table["account"] == account)
+            own = others["queued"] & (table["account"] == account)
             self._queues[account] = Line(np.flatnonzero(own).tolist())
-            self.waiting[account] = int((own & known & ~left_out).sum())
-        data, width = others.tobytes(), self._others.width
-        places, opened = np.flatnonzero(is_open), table[is_open]
-        for place, *key in zip(places.tolist(), opened["account"].tolist(), opened["ticket"].tolist(), strict=True):
-            self.open_plays[key[0], key[1]] = place, data[place * width : (place + 1) * width]
-        for place in places[left_out[places]].tolist():
-            self._open_at(place).queued = bool(queued[place])
+            self.waiting[account] = int((own & (marks & (REWARDED | LEFT_OUT) == REWARDED)).sum())
+        is_open, data, width = marks & OPEN > 0, others["packed"].tobytes(), self._others.width
+        accounts, tickets = table["account"][is_open].tolist(), table["ticket"][is_open].tolist()
+        for place, account, ticket in zip(np.flatnonzero(is_open).tolist(), accounts, tickets, strict=True):
+            self.open_plays[account, ticket] = place, data[place * width : (place + 1) * width]
+        for place in np.flatnonzero(is_open & (marks & LEFT_OUT > 0)).tolist():
+            self._open_at(place).queued = bool(others["queued"][place])
         if self.window:
-            young = places[~left_out[places]]
+            young = np.flatnonzero(is_open & (marks & LEFT_OUT == 0))
             self._young.update(zip(young.tolist(), table["round"][young].tolist(), strict=True))
         self.stale = set(range(n_accounts))
         self._recount = set(self.stale)
 
 
-class _Cut(NamedTuple):
-    """What a ledger has at one moment. Nothing of it changes."""
-
-    first: int
-    end: int
-    rows: Rows
-    details: Details | None
-    others_layout: Layout
-    entries: list[Entry]
-    parked: list[tuple[int, bytes]]
-    queues: list[AnyArray]
-    last_tickets: tuple[int, ...]
-
-    def columns(self) -> State:
-        """Return the columns of a saved state."""
-        first, details = self.first, self.details
-        table = self.rows.table(first, self.end)
-        pooled = [entry for entry in self.entries if entry.place < first]
-        objects = [entry for entry in self.entries if entry.place >= first] + pooled
-        size = len(table) + len(pooled)
-        rows = np.array([entry.place - first for entry in objects], np.intp)
-        rows[len(rows) - len(pooled) :] = np.arange(len(table), size)
-        marks = np.zeros(size, np.uint8)
-        marks[: len(table)], marks[rows] = table["mark"], [entry.mark for entry in objects]
-        queued = marks & WITHDRAWN > 0
-        for queue in self.queues:
-            queued[queue[queue >= first] - first] = True
-        known: State = {name: table[name] for name, *_ in self.rows.layout.fields}
-        known |= {"withdrawn": marks & WITHDRAWN > 0, "left_out": marks & LEFT_OUT > 0, "queued": queued}
-
-        def column(field: str, kind: type[np.generic]) -> AnyArray:
-            values = np.zeros(size, kind)
-            values[: len(known[field])] = known[field]
-            values[rows] = [getattr(entry, field) for entry in objects]
-            return values
-
-        columns = {name: column(field, kind) for name, (field, kind) in _COLUMNS.items()}
-        columns |= {"pooled": np.arange(size) >= len(table), "last_tickets": np.array(self.last_tickets, np.int64)}
-        if details is None:
-            return columns
-        columns |= {"epochs": column("epoch", np.int64), "observed": marks & DETAILED > 0}
-        others: State = {}
-        if self.parked and self.others_layout.width:
-            packed = self.others_layout.table(b"".join([data for _, data in self.parked]))
-            others = {name: packed[name] for name, *_ in self.others_layout.fields}
-        of_others = np.array([place for place, _ in self.parked], np.intp) - first
-        seen = [details.blank if entry.details is None else entry.details for entry in objects]
-        for field, blank in details.blank._asdict().items():
-            values = np.tile(np.array(blank), (size, 1))
-            if field in known:
-                values[: len(table)] = known[field]
-            elif field in others:
-                values[of_others] = others[field]
-            if seen:
-                values[rows] = [getattr(each, field) for each in seen]
-            columns[f"{details.name}.{field}"] = values
-        return columns
+COUNTED_EVERY = 1_024  # draws, at the latest; selectors that balance count the pending plays before every draw
 
 
-def _column_of(columns: Callable[[], State], name: str) -> AnyArray:
-    return columns()[name]
+class Accounts(Protocol):
+    """Which accounts learners have, how a choice opens a play, and what is kept of its round.
+
+    `LearnerAccounts` has one account for each learner. A selector that draws other things than learners plugs in its
+    own.
+    """
+
+    _rounds: Rounds
+    n_learners: int  # those included that were added later or removed
+    details: Details | None  # the form of what is kept of a round; None if the selector asks only the chosen learner
+    mode_fields: tuple[str, ...]  # of the mode in which a learner that is added later plays; empty if there is one mode
+
+    @property
+    def size(self) -> int: ...  # number of accounts
+
+    def attach(self, rounds: Rounds) -> None:
+        """Called once, when the rounds exist."""
+        self._rounds = rounds
+
+    def of(self, learner: int) -> Sequence[int]: ...  # its accounts, the one of its own proposals first
+
+    def learner_of(self, account: int) -> int: ...
+
+    def choose(self, rng: np.random.Generator | None) -> Choice: ...  # among the active accounts; opens a play
+
+    def replay(self, choice: Choice, available: Collection[int] | None, odds: Sequence[float] | None) -> bool:
+        """Open a play with logged `odds`, if it has any; return whether the present rule has other ones."""
+        ...
+
+    def entry(self, choice: Choice) -> Entry: ...  # an open play
+
+    def seen(self, choice: Choice) -> Entry: ...  # an open play whose proposals are known, if they are needed
+
+    # Returns the details to keep. `substitutes` has the learner that acts for each one that cannot; None: the fallback.
+    def gather(self, entry: Entry, proposals: Mapping[int, Proposal], substitutes: Substitutes) -> Any: ...
+
+    def arrive(self, entry: Entry, reward: float) -> None: ...  # a reward, in order of arrival, evidence or not
+
+    def close_round(self, entry: Entry) -> None: ...  # a resolved round, in the order of rounds
+
+    def n_accounts_of(self, mode: Any) -> int: ...  # of a learner that is added in this mode
+
+    def add(self, mode: Any) -> Any: ...  # a learner; returns the blank details of its accounts
+
+    def mode_of(self, row: Sequence[int]) -> Any:
+        """Return a mode from its saved fields."""
+        return None
+
+    def check_saved(self, ledger: State) -> None:
+        """Raise an error if saved details are impossible."""
+        return
+
+    def withdrawn(self, entry: Entry) -> None:
+        """Take back what opening a play has changed."""
+        return
+
+    def clear(self) -> None:
+        """Forget the round that kernels worked on last, which is not part of the state."""
+        return
 
 
-_COLUMNS: dict[str, tuple[str, type[np.generic]]] = {  # column of the saved state: field of the entry, type
-    "accounts": ("account", np.int64),
-    "tickets": ("ticket", np.int64),
-    "probabilities": ("probability", np.float64),
-    "regrets": ("regret", np.float64),
-    "rewards": ("reward", np.float64),
-    "withdrawn": ("withdrawn", np.bool_),
-    "rounds": ("round", np.int64),
-    "left_out": ("left_out", np.bool_),
-    "queued": ("queued", np.bool_),
-}
+class Rounds:
+    """The rounds so far: those that are open, and those that kernels know."""
+
+    def __init__(
+        self,
+        kernels: Kernels,
+        radii: Radii[Any],
+        state: Any,
+        sums: evidence.State,
+        bounds: Sequence[Bound],
+        accounts: Accounts,
+        *,
+        across_epochs: bool,
+    ) -> None:
+        self.kernels, self.radii, self.state, self.evidence, self.accounts = kernels, radii, state, sums, accounts
+        self.bounds = list(bounds)  # candidate bounds of all learners; empty if there are none
+        self.observed = tuple(i for i, bound in enumerate(bounds) if isinstance(bound, Observed))
+        self._custom = {i: bound for i, bound in enumerate(bounds) if isinstance(bound, Custom)}
+        self._asks_all, self._across_epochs = accounts.details is not None, across_epochs
+        self._has_plain_marks = kernels.is_active in (evidence.is_active, is_active)
+        self._uses_arrivals = kernels.arrive is not evidence.ignore_arrival
+        self.ledger = Ledger(accounts.size, accounts.details, self.observed)
+        self.draws = 0  # choices made
+        self.clock = 0  # rounds so far, those that no learner played included
+        self.unplayed = 0  # rounds that no learner played
+        self.eliminated: list[int] = []  # in order
+        self.unreported: list[int] = []  # of these, the ones that no call has returned yet
+        accounts.attach(self)
+
+    @property
+    def compilable(self) -> bool:
+        """Whether compiled kernels can run: no bound is a Python function, and all radii are equal."""
+        return not self._custom and not self.radii.unequal
+
+    @property
+    def active(self) -> tuple[int, ...]:
+        """The learners that can be chosen."""
+        accounts, rows = self.accounts, self.evidence.accounts
+        if self._has_plain_marks:
+            return tuple([i for i in range(accounts.n_learners) if rows[accounts.of(i)[0]].active])
+        admits, params, state = self.kernels.is_active, self.radii.params, self.state
+        return tuple([i for i in range(accounts.n_learners) if admits(params, state, accounts.of(i)[0])])
+
+    def mask_unavailable(self, available: Collection[int]) -> tuple[Account, ...]:
+        """Mark all accounts as inactive whose learner is not available; return the accounts that were changed."""
+        allowed = self.check_available(available)
+        if allowed.isdisjoint(self.active):
+            raise NoLearnerAvailable(f"available is {sorted(allowed)}, but only {list(self.active)} are active")
+        learner_of = self.accounts.learner_of
+        masked = [a for e, a in enumerate(self.evidence.accounts) if a.active and learner_of(e) not in allowed]
+        for account in masked:
+            account.active = False
+        return tuple(masked)
+
+    def unmask(self, masked: tuple[Account, ...]) -> None:
+        """Mark accounts as active again."""
+        for account in masked:
+            account.active = True
+
+    def check_available(self, available: Collection[int]) -> set[int]:
+        allowed = set(available)
+        for i in allowed:
+            count("every entry of available", i, minimum=0, maximum=self.accounts.n_learners - 1)
+        return allowed
+
+    def open(self, account: int, chance: float) -> int:
+        """Open a play of an account and return its number."""
+        if account in self._custom:  # a user's function may raise: evaluate it before the play is opened
+            self._custom[account].raw(self.evidence.accounts[account].plays + 1)
+        if not self.draws % COUNTED_EVERY and self.ledger.stale:  # so that a snapshot finds few to count
+            self.count_pending()
+        self.draws += 1
+        self.clock = clock = self.clock + 1
+        accounts, pool = self.evidence
+        accounts[account].plays += 1
+        return self.ledger.open(account, chance, clock, pool[0].eliminated)
+
+    def add_account(self, bound: Bound | None, width: float) -> None:
+        """Open an account for a learner that is added."""
+        self.evidence.accounts.append(evidence.open_state([] if bound is None else [bound], 1, width).accounts[0])
+        self.ledger.add_account(isinstance(bound, Observed))
+
+    def add_bound(self, bound: Bound, learner: int) -> None:
+        """Add the candidate bound of a new learner."""
+        self.bounds.append(bound)
+        if isinstance(bound, Observed):
+            self.observed = (*self.observed, learner)
+
+    def tick(self, rounds: int) -> None:
+        """Count rounds that no learner played."""
+        self.unplayed += rounds
+        self.clock += max(rounds, 0)
+        self.expire()
+
+    def expire(self) -> None:
+        """With a window: leave out plays of that age without a reward, and credit what waited for them."""
+        if self.ledger.window:
+            for account in sorted(self.ledger.expire(self.clock)):
+                self.unreported += self._settle(account, self.ledger.advance(account))
+
+    def report(self, new: tuple[int, ...]) -> tuple[int, ...]:
+        """Return new eliminations, after those that no call has returned yet."""
+        if not self.unreported:
+            return new
+        reported = (*self.unreported, *new)
+        self.unreported.clear()
+        return reported
+
+    def in_epoch(self, entry: Entry) -> bool:
+        """Whether no learner was eliminated since the round was chosen, if the test of proposals depends on it."""
+        return self._across_epochs or entry.epoch == self.evidence.pool[0].eliminated
+
+    def observe(self, entry: Entry, proposals: Mapping[int, Proposal], substitutes: Substitutes) -> None:
+        """Record the proposals of a round."""
+        account = entry.account
+        details = self.accounts.gather(entry, proposals, substitutes) if self._asks_all else None
+        if account in self.observed:
+            self.ledger.observe(entry, check_regret(proposals[account].regret))
+        if self._asks_all:
+            entry.details = details
+        entry.observed = True
+
+    def leave_out(self, entry: Entry) -> None:
+        """Leave an open play out of evidence for good."""
+        entry.left_out = True
+        self.unreported += self._settle(entry.account, self.ledger.advance(entry.account))
+
+    def credit(self, entry: Entry, reward: float, regret: float) -> tuple[int, ...]:
+        """Record the reward of an open play; return the accounts that are eliminated."""
+        if self._uses_arrivals:
+            self.accounts.arrive(entry, reward)
+        new = self._settle(entry.account, self.ledger.credit(entry, reward, regret))
+        return self.report(new) if self.unreported else new
+
+    def withdraw(self, entry: Entry, width: float) -> tuple[int, ...]:
+        """Remove an open play, as if its round had not happened; return the accounts that are eliminated."""
+        self.accounts.withdrawn(entry)
+        account = self.evidence.accounts[entry.account]
+        if entry.round == self.clock:  # the newest round
+            self.draws -= 1  # the next choice uses the same random numbers
+            self.clock -= 1
+        account.plays -= 1
+        if not entry.queued:  # it was passed over, and its learner does not wait for it
+            account.skipped -= 1
+            if entry.account in self.observed:
+                account.skipped_bound -= width if isnan(entry.regret) else min(entry.regret, width)
+        new = self._settle(entry.account, self.ledger.withdraw(entry))
+        self.ledger.share_tickets(entry.account, self.accounts.of(self.accounts.learner_of(entry.account)))
+        return self.report(new)
+
+    def _settle(self, e: int, resolved: Resolved) -> tuple[int, ...]:
+        """Pass resolved rounds and plays of account e to the kernels; return the accounts that are eliminated."""
+        kernels, params, state, sums = self.kernels, self.radii.params, self.state, self.evidence
+        rounds, plays, rewind = resolved
+        custom, own = self._custom, self.radii.has_own(e)
+        if own:
+            params = self.radii.params_of(e)
+        for entry in plays:
+            if entry.left_out:
+                self._skip(entry)
+                continue
+            regret = entry.regret
+            if custom:
+                regret = self._increment(e, self._position(e) + 1, regret)
+            kernels.credit(params, state, e, entry.reward, regret, entry.probability)
+        if own:
+            account = sums.accounts[e]
+            account.extra_radius = self.radii.extra(e, account.booked_plays)
+        if rewind:
+            evidence.rewind(params, sums, e)
+        for entry in rounds:
+            if entry.left_out:
+                continue
+            evidence.pool(params, sums, entry.reward)
+            if self._asks_all and self.in_epoch(entry):
+                self.accounts.close_round(entry)
+        if sums.pool[0].eliminated == len(self.eliminated):
+            return ()
+        return self.record_eliminations()
+
+    def record_eliminations(self) -> tuple[int, ...]:
+        """Record the accounts that kernels have eliminated, in order; return the new ones."""
+        rounds = {e: account.eliminated_at for e, account in enumerate(self.evidence.accounts)}
+        new = sorted((e for e in rounds if rounds[e] > 0 and e not in self.eliminated), key=rounds.__getitem__)
+        for e in new:  # kernels do not know rounds that no learner played
+            self.evidence.accounts[e].eliminated_at += self.unplayed
+        self.eliminated += new
+        return tuple(new)
+
+    def _position(self, e: int) -> int:
+        """Return the number of plays of account e that are counted or left out for good."""
+        account = self.evidence.accounts[e]
+        return account.booked_plays + account.skipped
+
+    def _skip(self, entry: Entry) -> None:
+        """Pass over a play that is left out."""
+        e = entry.account
+        increment = self._increment(e, self._position(e) + 1, nan)
+        limits, sums = self.kernels.evidence_of(self.radii.params, self.state)
+        evidence.skip(limits, sums, e, increment, entry.regret)
+
+    def count_pending(self) -> None:
+        """Include the pending plays in the balanced bounds."""
+        limits, sums = self.kernels.evidence_of(self.radii.params, self.state)
+        rewound, plays = self.ledger.count()
+        for e in rewound:
+            evidence.rewind(limits, sums, e)
+        for e, offset, regret in plays:
+            position = self._position(e) + offset
+            evidence.play(limits, sums, e, position, self._increment(e, position, regret))
+
+    def _increment(self, e: int, position: int, regret: float) -> float:
+        """Return what play number `position` adds to a bound; kernels cannot evaluate a `Custom` bound."""
+        custom = self._custom.get(e)
+        if custom is None:
+            return regret
+        return custom.raw(position) - (custom.raw(position - 1) if position > 1 else 0.0)
+
+
+def check_regret(regret: float) -> float:
+    # nan, which means unknown, is the only value that differs from itself.
+    return nan if regret != regret else non_negative("regret", regret)

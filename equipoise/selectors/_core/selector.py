@@ -36,10 +36,10 @@ from equipoise.selectors._core.evidence import Params as EvidenceParams
 from equipoise.selectors._core.evidence import State as EvidenceState
 from equipoise.selectors._core.evidence import open_state
 from equipoise.selectors._core.kernels import Kernels
-from equipoise.selectors._core.ledger import Entry
+from equipoise.selectors._core.ledger import Accounts, Rounds, check_regret
+from equipoise.selectors._core.plays import Entry
 from equipoise.selectors._core.radii import Radii
 from equipoise.selectors._core.records import Records, Terms
-from equipoise.selectors._core.rounds import Accounts, Changes, Late, Rounds, check_regret
 from equipoise.selectors._core.settings import fixed
 from equipoise.settings import Configured, configurable, optional, setting, settings_of
 from equipoise.settings.checks import count, interval, one_of, positive, probability
@@ -126,7 +126,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
         self.randomized = "seed" in names
         self._stream: Stream | None = open_stream(self.seed) if self.randomized else None
         self.delays = "any"
-        self._changes = Changes()
+        self._changes = saving.Changes()
         accounts = self._make_accounts()
         self.confidence = self._make_confidence(accounts.size)  # of the statements about the learners of the start
         self._radii: Radii[P] = Radii(self.confidence)
@@ -568,7 +568,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
         i, share = self.pool_size, late_share(self.delta, len(late))
         n_new = accounts.n_accounts_of(joined.mode)
         radius = self._radius_for(share / n_new)
-        late[i] = Late(joined.round, share, joined.mode)
+        late[i] = saving.Late(joined.round, share, joined.mode)
         if joined.bound is not None:
             rounds.add_bound(joined.bound, i)
         blank = accounts.add(joined.mode)
