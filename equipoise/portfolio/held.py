@@ -34,9 +34,6 @@ from math import ceil, inf
 from struct import Struct
 from typing import NamedTuple, Protocol
 
-import numpy as np
-
-from equipoise.portfolio import old_forms
 from equipoise.portfolio.settings import PortfolioSettings
 from equipoise.selector import Choice
 from equipoise.types import Config, Later, Plain
@@ -73,8 +70,6 @@ class Ages(Protocol):
 
 # Of a reward that is held. The round comes first and has its highest byte first, so that bytes are ordered by it.
 FORM = Struct(">qdqddqqd?")
-COLUMNS = ("round", "time", "epoch", "reward", "regret", "learner", "play", "probability", "greedy")
-FORM_OF_TABLE = np.dtype([*zip(COLUMNS, (">i8", ">f8", ">i8", ">f8", ">f8", ">i8", ">i8", ">f8", "?"), strict=True)])
 
 
 class HeldReward(NamedTuple):
@@ -187,7 +182,7 @@ class HeldRewards:
     def frozen(self) -> Config:
         """Return the state as it is now, with the rewards that are held made later."""
         return {
-            "held": Later(partial(_columns, list(self._held))),
+            "held": Later(partial(_rows, list(self._held))),
             "common_age": self._common_age,
             "cohort": [(round_, *known) for round_, known in self._cohort.items()],
             "settled": self._settled,
@@ -196,8 +191,8 @@ class HeldRewards:
 
     def restore(self, state: Config) -> None:
         self._held, self._waiting = [], Counter()
-        for row in old_forms.held(state["held"]):
-            self._push(*row)
+        for *row, choice in state["held"]:
+            self._push(*row, *choice)
         self._cohort = {round_: (time, delay) for round_, time, delay in state["cohort"]}
         self._common_age, self._settled, self._earlier = state["common_age"], state["settled"], list(state["earlier"])
 
@@ -207,8 +202,6 @@ def _unpacked(data: bytes) -> HeldReward:
     return HeldReward(*numbers, Choice(learner, play, probability, greedy))
 
 
-def _columns(held: list[bytes]) -> Config:
-    """Return packed rewards as arrays, the earliest play first."""
-    table = np.frombuffer(b"".join(held), FORM_OF_TABLE)
-    table = table[np.argsort(table["round"])]
-    return {name: table[name].astype(table[name].dtype.newbyteorder("=")) for name in COLUMNS}
+def _rows(held: list[bytes]) -> list[Plain]:
+    """Return packed rewards as rows, the earliest play first."""
+    return [(*row, tuple(choice)) for *row, choice in map(_unpacked, sorted(held))]

@@ -7,7 +7,7 @@ evidence unless the setting `availability` allowed it, and a choice said so in a
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -41,13 +41,6 @@ def ticket(row: Mapping[str, Plain]) -> Mapping[str, Plain]:
     choice = row["choice"]
     learner = None if choice is None else choice[0]
     return {**row, "choice": _choice(choice), "learner": learner, "weight": _weight(choice)}
-
-
-def held(rewards: Plain) -> Iterable[Sequence[Plain]]:
-    """Return the rows of rewards that are held: once a list with the choice in one entry, now columns."""
-    if isinstance(rewards, Mapping):
-        return zip(*(column.tolist() for column in rewards.values()), strict=True)
-    return [(*row, *choice[:4]) for *row, choice in rewards]
 
 
 def selector_state(state: Mapping[str, Plain], open_tickets: Sequence[Mapping[str, Plain]]) -> Mapping[str, Plain]:

@@ -529,7 +529,7 @@ class PortfolioState:
             "declared": self.declared.to_plain(),
             "recommendation": self.recommendation,
             "rule_version": self.selection.noted_version,
-            "drift": self.drift.state(),
+            "drift": self.drift.frozen(),
             "counts": asdict(self.counts),
             "history": self.history.state(),
             "blocked_at": self.events.blocked_at,

@@ -95,13 +95,13 @@ def made(value: Plain) -> Plain:
         return decode_body(value)
     if kind is dict:
         return {key: made(item) for key, item in value.items()}
-    return [made(item) for item in value] if kind is list else value
+    return kind(map(made, value)) if kind in (list, tuple) else value
 
 
 def encode_in_parts(value: Plain) -> Iterator[bytes]:
     """Yield the bytes of `encode(made(value))` some at a time: each part takes little time to make.
 
-    `Later` values may stand in dicts and in lists of a few items, `Encoded` ones in lists.
+    `Later` values may stand in dicts, tuples and lists of a few items, `Encoded` ones in lists.
     """
     yield VERSION
     yield from _body_in_parts(value)
@@ -122,8 +122,8 @@ def _body_in_parts(value: Plain) -> Iterator[bytes]:
             out = bytearray()
             _write(out, value[start : start + ITEMS_PER_PART])
             yield bytes(out)
-    elif kind is list and value:
-        yield _list_head(len(value))
+    elif kind in (list, tuple) and value:
+        yield _list_head(len(value)) if kind is list else _tuple_head(len(value))
         for item in value:
             yield from _body_in_parts(item)
     else:
@@ -285,10 +285,10 @@ def _write(out: bytearray, values: Iterable[Plain]) -> None:
         elif kind is bool:
             out.append(0xC3 if value else 0xC2)
         elif kind is tuple:
-            if len(value) < 16:
+            if len(value) < 16:  # inline, as it is the usual case
                 out.append(0x90 + len(value))
             else:
-                out += _head(len(value), (None, 0xDC, 0xDD))
+                out += _tuple_head(len(value))
             _write(out, value)
         elif kind is list:
             if value:
@@ -314,6 +314,10 @@ def _head(length: int, tags: tuple[int | None, int, int]) -> bytes:
     if length < 256 and tags[0] is not None:
         return bytes((tags[0], length))
     return struct.pack(">BH", tags[1], length) if length < 65536 else struct.pack(">BI", tags[2], length)
+
+
+def _tuple_head(length: int) -> bytes:
+    return bytes((0x90 + length,)) if length < 16 else _head(length, (None, 0xDC, 0xDD))
 
 
 def _list_head(length: int) -> bytes:

@@ -248,11 +248,11 @@ def entry_of(place: int, row: Sequence[Any], details: Details | None, others: Se
 
 def shapes(details: Details | None, n_rounds: int, n_accounts: int) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the columns of a saved state."""
-    of_state: dict[str, tuple[int, ...]] = dict.fromkeys((*COLUMNS, "pooled"), (n_rounds,))
+    of_state: dict[str, tuple[int, ...]] = {}
     if details is not None:
         of_state |= dict.fromkeys(("epochs", "observed"), (n_rounds,))
         of_state |= {f"{details.name}.{field}": (n_rounds, len(row)) for field, row in details.blank._asdict().items()}
-    return of_state | {"last_tickets": (n_accounts,)}
+    return of_state | dict.fromkeys((*COLUMNS, "pooled"), (n_rounds,)) | {"last_tickets": (n_accounts,)}
 
 
 def tables(state: State, details: Details | None, layout: Layout, others_layout: Layout) -> tuple[AnyArray, State, int]:
