@@ -98,9 +98,7 @@ def check(
             names.append(config.name)
             trial = _check(config)
         if rate is not None:
-            fits &= _check_open(
-                config, rate, trial.open_bytes, Settings(max_open=max_open, max_open_bytes=max_open_bytes)
-            )
+            fits &= _check_open(config, rate, trial.open_bytes, limits)
     if not fits:
         raise typer.Exit(1)
 

@@ -161,6 +161,7 @@ class LivePortfolio:
     time = _property_of_portfolio(Portfolio.time)
     history = _property_of_portfolio(Portfolio.history)
     pending_learners = _of_portfolio(Portfolio.pending_learners)
+    pending_contexts = _of_portfolio(Portfolio.pending_contexts)
     counted = _of_portfolio(Portfolio.counted)
     regret_of = _of_portfolio(Portfolio.regret_of)
     certificate = _of_portfolio(Portfolio.certificate)

@@ -11,7 +11,7 @@ The parts: `settings`, `pool` (learners and selector), `rounds` (how a round is 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from datetime import timedelta
@@ -203,9 +203,10 @@ class Portfolio:
         with self._lock:
             return {head.id: head.learner for head in self._state.tickets.open.heads()}
 
-    def pending_contexts(self) -> Iterator[tuple[str, Context]]:
-        """Yield id and context of every decision that has no reward yet; the portfolio must not change meanwhile."""
-        yield from self._state.tickets.open.contexts()
+    def pending_contexts(self) -> dict[str, Context]:
+        """Return the context of every decision that has no reward yet, by id."""
+        with self._lock:
+            return dict(self._state.tickets.open.contexts())
 
     @property
     def unfinished(self) -> frozenset[str]:

@@ -53,6 +53,9 @@ def check_duration(name: str, duration: object) -> int | float:
     return seconds
 
 
+Duration = timedelta | str | float  # a float is a number of seconds
+
+
 def check_seconds(name: str, duration: object) -> float:
     """Return a duration in seconds; a number of rounds is refused."""
     seconds = check_duration(name, duration)
@@ -318,7 +321,7 @@ class PortfolioSettings:
         return f"{'begin with' if grows else 'stay'} {now!r:.80}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, init=False)
 class Retention:
     """How long a journal keeps data, in seconds; None: for good. The table `[retention]` of a file.
 
@@ -344,9 +347,16 @@ class Retention:
         "Folder of the archive, relative to the journal. Default: the journal's name with `.archive`.",
     )
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        contexts: Duration | None = None,
+        events: Duration | None = None,
+        ids: Duration = "7d",
+        archive: str | None = None,
+    ) -> None:
+        given = {"contexts": contexts, "events": events, "ids": ids, "archive": archive}
         for each in fields(self):
-            object.__setattr__(self, each.name, each.metadata["check"](each.name, getattr(self, each.name)))
+            object.__setattr__(self, each.name, each.metadata["check"](each.name, given[each.name]))
         if self.events is not None and self.ids > self.events:
             raise InvalidArgument(f"ids is {self.ids:g} s, but must be at most events, which is {self.events:g} s")
 

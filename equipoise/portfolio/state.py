@@ -520,10 +520,10 @@ class PortfolioState:
     def to_plain(self) -> Config:
         """Return everything: settings, learned state, open decisions; as data for the codec, some of it made later."""
         learners = [None if learner is None else describe_part(learner, frozen=True) for learner in self.pool.learners]
+        refusals = [member.refusals for member in self.pool.members]
         return {
             "learners": learners,
             "members": [member.state() for member in self.pool.members],
-            "refusals": [member.refusals for member in self.pool.members],
             "selector": describe_part(self.selection.selector, frozen=True),
             "settings": self.settings.to_plain(),
             "declared": self.declared.to_plain(),
@@ -535,6 +535,7 @@ class PortfolioState:
             "blocked_at": self.events.blocked_at,
             "tickets": self.tickets.frozen(),
             "updates": self.updates.state(),
+            **({"refusals": refusals} if any(refused for refused, *_ in refusals) else {}),
         }
 
     @classmethod

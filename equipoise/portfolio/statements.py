@@ -357,7 +357,7 @@ class Reporter:
     def _learner(self, row: Standing) -> LearnerStatement:
         member = self._state.pool.members[row.learner]
         state, rounds = self.state_of(row.learner), (member.substituted, member.logged_rounds)
-        _, *refusals = member.refusals
+        refusals = (member.refused_in_a_row, member.last_refusal)
         return LearnerStatement(member.name, state, row, *rounds, member.paused_until, member.last_error, *refusals)
 
     def state_of(self, i: int) -> str:

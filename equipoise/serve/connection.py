@@ -65,6 +65,8 @@ class Connection(HttpToolsProtocol):
         self._is_last = False  # whether the answer under way is the last one
         self._waits: tuple[Any, int] | None = None  # the last request, and bytes that the client did not read
         self._since = 0.0
+        self.cycle: Any
+        self.scope: Any
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)

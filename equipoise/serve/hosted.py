@@ -106,9 +106,9 @@ class Arrivals:
         self.bytes = 0  # of the open decisions
         self._tokens: dict[str, list[int]] = {}  # decisions and bytes of each token since the start
         self.token = ""  # that asks for the present decision
-        acted = portfolio.pending_learners()
-        for id_, context in portfolio.pending_contexts():
-            self._add(id_, Waiting(acted[id_], size_of(context), ""))
+        contexts = portfolio.pending_contexts()
+        for id_, acted in portfolio.pending_learners().items():
+            self._add(id_, Waiting(acted, size_of(contexts[id_]), ""))
         self._totals: dict[int, list[float]] = {}
         self._decisions = 0
         self._first: set[object] = set()  # first decisions that have no reward yet

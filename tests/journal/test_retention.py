@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
@@ -396,17 +396,28 @@ def die_in_a_pass(path: str, life: int, at: int, step: str) -> None:
         if done == at:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    original = SQLiteJournal._work
+    def dying_after(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            result = original(*arguments, **options)
+            die()
+            return result
+
+        return call
+
+    work = SQLiteJournal._work
+
+    def dying_before(self: SQLiteJournal, given: Any) -> None:
+        die()
+        work(self, given)
+
     if step == "work":
-        patch.setattr(SQLiteJournal, "_work", lambda self, work: (die(), original(self, work)))
+        patch.setattr(SQLiteJournal, "_work", dying_before)
     elif step == "files":
         patch.setattr(archive, "flush", die)
+    elif step == "redaction":
+        patch.setattr(Archive, "redact", dying_after(Archive.redact))
     else:
-        write = Archive.redact if step == "redaction" else SQLiteJournal.note_archived
-        patch.setattr(
-            *((Archive, "redact") if step == "redaction" else (SQLiteJournal, "note_archived")),
-            lambda self, *arguments, **options: (write(self, *arguments, **options), die()),
-        )
+        patch.setattr(SQLiteJournal, "note_archived", dying_after(SQLiteJournal.note_archived))
     retain(live, with_redaction if life % 2 else ALL)
     live.close(snapshot=False)
 

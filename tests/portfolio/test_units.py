@@ -332,7 +332,7 @@ def test_learners_without_a_map_see_what_was_given() -> None:
     assert alone.to_json()["certificate"] == portfolio.to_json()["certificate"]
 
 
-def test_a_first_context_with_too_few_columns_is_refused_and_a_later_one_costs_its_learner_only() -> None:
+def test_a_first_context_with_too_few_columns_is_refused_and_so_is_a_later_one_by_its_learner() -> None:
     portfolio = Portfolio([OFUL(2), OFUL(features=Columns([0, 5]), name="wide")])
     with pytest.raises(InvalidArgument, match="context has 2 columns, but must have at least 6 for learner 'wide'"):
         portfolio.decide(np.zeros((3, 2)))
@@ -340,5 +340,5 @@ def test_a_first_context_with_too_few_columns_is_refused_and_a_later_one_costs_i
     portfolio.learn(portfolio.decide(np.zeros((3, 6))), 0.5)
     for _ in range(10):
         portfolio.learn(portfolio.decide(np.zeros((3, 2))), 0.5)
-    failures = {row["name"]: row["failures"] for row in portfolio.health()["learners"]}
-    assert failures["OFUL(d=2)"] == 0 < failures["wide"]
+    refused = {row["name"]: row["refused"] for row in portfolio.health()["learners"]}
+    assert refused["OFUL(d=2)"] == 0 < refused["wide"]

@@ -209,7 +209,7 @@ ATTACKS = {
     "chunk extensions": (CHUNKED, b"1;" + b"a" * 250_000 + b"\r\nx\r\n"),
     "trailers": (CHUNKED, b"0\r\n" + b"a: b\r\n" * 40_000),
 }
-MOST_BYTES = 2_000_000  # allocated while 16 reads come in, whatever they hold
+MAX_BYTES = 2_000_000  # allocated while 16 reads come in, whatever they hold
 
 
 async def attack(name: str, protocol: Any = None) -> int:
@@ -222,7 +222,7 @@ async def attack(name: str, protocol: Any = None) -> int:
     tracemalloc.start()
     try:
         for _ in range(16):
-            if transport.closed or tracemalloc.get_traced_memory()[0] > MOST_BYTES:
+            if transport.closed or tracemalloc.get_traced_memory()[0] > MAX_BYTES:
                 break
             connection.data_received(piece)
             await settle()
@@ -235,12 +235,12 @@ async def attack(name: str, protocol: Any = None) -> int:
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_what_a_client_sends_ahead_costs_little(name: str) -> None:
-    assert asyncio.run(attack(name)) < MOST_BYTES
+    assert asyncio.run(attack(name)) < MAX_BYTES
 
 
 @pytest.mark.parametrize("name", [name for name in ATTACKS if "chunk" not in name])
 def test_the_attacks_hurt_the_protocol_of_uvicorn(name: str) -> None:
-    assert asyncio.run(attack(name, HttpToolsProtocol)) > MOST_BYTES
+    assert asyncio.run(attack(name, HttpToolsProtocol)) > MAX_BYTES
 
 
 @pytest.mark.parametrize(

@@ -201,8 +201,8 @@ def test_without_tokens_nothing_passes_a_proxy(folder: Path) -> None:
     refused = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, timeout=60)
     assert refused.returncode == 2 and refused.stderr.count("\n") == 1
     assert f"--allow-host is '{HOST}', but without tokens only names of this machine" in refused.stderr
-    requests = (("GET", "/v1/portfolios"), ("GET", "/metrics"), ("GET", "/"), ("POST", "/v1/anything"))
-    requests = (*requests, ("DELETE", "/v1/portfolios/arms/learners/greedy"))
+    requests = [("GET", "/v1/portfolios"), ("GET", "/metrics"), ("GET", "/"), ("POST", "/v1/anything")]
+    requests.append(("DELETE", "/v1/portfolios/arms/learners/greedy"))
     with started([*command[: command.index("--allow-host")], "--port", str(port)], port):
         with urlopen(f"http://127.0.0.1:{port}/v1/portfolios") as answer:
             assert answer.status == 200

@@ -174,7 +174,7 @@ def test_a_line_says_when_where_who_and_why(tmp_path: Path, caplog: pytest.LogCa
         service.post("/ofrep/v1/evaluate/flags/none", json={}, headers=headers)
         service.post("/v1/portfolios/arms/decide", json={}, headers={"Authorization": "Bearer eqp_wrong"})
         service.get("/secret-path?token=hidden")
-        service.get("/healthz", headers={"Host": "evil.example", "X-Forwarded-For": "<script>"})
+        service.get("/metrics", headers={"Host": "evil.example", "X-Forwarded-For": "<script>"})
     refused, flag, stranger, unknown, foreign = (row for row in rows_of(caplog) if row["message"] == "request")
     assert refused["time"].endswith("Z") and refused["client"] == "192.0.2.7"
     assert refused["route"] == "/v1/portfolios/{name}/decide" and refused["problem"] == "invalid-argument"

@@ -5,7 +5,7 @@ import json
 import logging
 import stat
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +37,15 @@ NEEDED = {
         *("portfolios", "portfolio", "eliminations", "events", "metrics", "overview", "watch_overview", "view"),
         *("watch_portfolio", "timeline", "learner", "decisions", "decision"),
     },
-    "admin": {"add_learner", "change_learner", "remove_learner"},
+    "admin": {"add_learner", "change_learner", "remove_learner", "forget"},
     None: {"health", "ready", "page"},
 }
 COVERED, FOREIGN = "arms", "colors"
 # What a request that is carried out says; others say nothing.
-BODIES = {
+BODIES: dict[str, dict[str, Any]] = {
     "rewards": {"id": "open", "reward": 1.0},
     "withdraw": {"id": "other"},
+    "forget": {"ids": ["closed"]},
     "add_learner": {"use": "UCB", "settings": {"arms": 3}},
     "change_learner": {"state": "suspended"},
 }
@@ -294,10 +295,9 @@ def test_tokens_that_are_added_and_removed_at_once_are_all_kept(tmp_path: Path) 
     for k in range(6):
         add_token(file, f"old{k}", ["read"])
     with ThreadPoolExecutor(12) as pool:  # each call opens the lock for itself, as another process does
-        adding = [pool.submit(add_token, file, f"new{k}", ["read"]) for k in range(6)]
-        removing = [pool.submit(remove_token, file, f"old{k}") for k in range(6)]
-        for each in (*adding, *removing):
-            each.result()
+        calls: list[Future[Any]] = [pool.submit(add_token, file, f"new{k}", ["read"]) for k in range(6)]
+        calls += [pool.submit(remove_token, file, f"old{k}") for k in range(6)]
+    assert [call.exception() for call in calls] == [None] * 12
     assert sorted(token.name for token in read_tokens(file)) == [f"new{k}" for k in range(6)]
 
 

@@ -59,8 +59,8 @@ SELECTORS: dict[str, Callable[[], dict[str, Any]]] = {
 
 def portfolio_of(selector: str, seed: int, *, deadline: bool, fails: bool) -> Portfolio:
     make = Failing if fails else OFUL
-    settings = {"norm_bound": 1.0, "regularization": 0.1}
-    limits = {"deadline": DEADLINE, "default_reward": 0.0} if deadline else {}
+    settings: dict[str, Any] = {"norm_bound": 1.0, "regularization": 0.1}
+    limits: dict[str, Any] = {"deadline": DEADLINE, "default_reward": 0.0} if deadline else {}
     learners = [make(NARROW, name="narrow", **settings), make(WIDE, name="wide", **settings)]
     return Portfolio(learners, **SELECTORS[selector](), seed=seed, **limits)
 
