@@ -111,6 +111,10 @@ class HeldRewards:
         """Return how many rewards of an epoch are held, by learner."""
         return {learner: n for (of_epoch, learner), n in self._waiting.items() if of_epoch == epoch and n}
 
+    @property
+    def nbytes(self) -> int:
+        return FORM.size * len(self._held)
+
     def open(self, ticket: Play) -> None:
         """Add a new decision to the cohort, or begin another one if that has reached the deadline."""
         cohort = self._cohort

@@ -423,7 +423,7 @@ class Reporter:
     def health(self) -> Config:
         """Return open, overdue and blocking decisions, failures, and where time went."""
         state = self._state
-        oldest, names = state.tickets.oldest(), state.pool.names
+        oldest, names, sizes = state.tickets.oldest(), state.pool.names, state.selection.can.sizes
         overdue = takewhile(state.tickets.is_overdue, state.tickets.open.heads())  # times are in the order of rounds
         return {
             "rounds": state.tickets.round,
@@ -432,6 +432,7 @@ class Reporter:
             "held_rewards": len(state.tickets.held),
             "overdue": sum(1 for _ in overdue),
             "waiting_rounds": sum(row.waiting for row in self.standing()),
+            "waiting_bytes": state.tickets.held.nbytes + (0 if sizes is None else sizes.pending_bytes()),
             "oldest_open": None if oldest is None else {"id": oldest.id, **self._age(oldest)},
             "blocking": [
                 {"id": ticket.id, "learner": names[i], "holds_up": held_up, "what": what, **self._age(ticket)}

@@ -141,6 +141,10 @@ class Ledger:
         """The first place that any queue still has."""
         return min([self._first, *[queue.first for queue in self._queues if queue]])
 
+    @property
+    def nbytes(self) -> int:
+        return self._rows.nbytes + sum(queue.places.itemsize * len(queue.places) for queue in self._queues)
+
     def open(self, account: int, probability: float, round_: int, epoch: int = 0) -> int:
         """Record a play and return its ticket."""
         tickets, place = self._last_tickets, self._end

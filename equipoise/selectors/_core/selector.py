@@ -411,6 +411,10 @@ class KernelSelector(Configured, Generic[P, S, D]):
         """For each learner whose rewards wait: the first play that they wait for, and how many they are."""
         return self._records.blocking()
 
+    def pending_bytes(self) -> int:
+        """The memory of the rounds that wait for rewards, but for the newest open ones."""
+        return self._rounds.ledger.nbytes
+
     def certificate(self) -> Certificate:
         """What the rewards so far prove about the optimum and the regret."""
         return self._records.certificate()
