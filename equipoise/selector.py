@@ -67,8 +67,9 @@ class Selector(Protocol):
     and that `choose` and `replay` need `available` only if a portfolio ever leaves a learner out of a choice.
     Everything further is a capability, which `capabilities` finds by the members of its Protocol: `ChecksCredit`,
     `KnowsChances`, `KnowsOdds`, `ReplaysOdds`, `HasRuleVersion`, `KnowsPropensity`, `Configures`, `CountsUnplayed`,
-    `ChangesPool`, `AdmitsLearners`, `ChecksLearners`, `Reconfigures`, `ReportsPending`, `MeasuresPending`, `Compares`, `Updates`,
-    `ExplainsDrift`, `ComparesPairs`, `Restarts`, `Provable`. Other attributes may have any name. Optional attributes:
+    `ChangesPool`, `AdmitsLearners`, `ChecksLearners`, `Reconfigures`, `ReportsPending`, `MeasuresPending`, `Compares`,
+    `Updates`, `ExplainsDrift`, `ComparesPairs`, `Restarts`, `Provable`. Other attributes may have any name. Optional
+    attributes:
     - `name`: the name shown in tables and figures; by default the class name.
     - `explanation`: how it chooses, in one sentence; used by `Portfolio.explain`.
     - `traits`: its properties, a `SelectorTraits`; by default the defaults of that class.

@@ -19,7 +19,8 @@ from equipoise.types import Config
 class Background:
     """The thread that stores snapshots every so many events.
 
-    `take` returns the state, the number of the last event in it, and for how many seconds it held the portfolio. Whoever else replaces snapshots holds `lock`.
+    `take` returns the state, the number of the last event in it, and for how many seconds it held the portfolio.
+    Whoever else replaces snapshots holds `lock`.
     """
 
     def __init__(self, journal: Journal, every: int, take: Callable[[], tuple[Config, int, float]]) -> None:

@@ -1,4 +1,4 @@
-"""What waits for rewards is kept as numbers and bytes, and a frozen state stays as it is while its portfolio changes."""
+"""What waits for rewards is kept as numbers and bytes; a frozen state stays as it is while its portfolio changes."""
 
 from __future__ import annotations
 
