@@ -24,6 +24,7 @@ class Layout:
 
     def __init__(self, fields: Iterable[Field]) -> None:
         self.fields = tuple(fields)
+        self.names = frozenset(name for name, *_ in self.fields)
         self._struct = struct.Struct(
             "<" + "".join(f"{rest[0] if rest else ''}{code}" for _, code, *rest in self.fields)
         )

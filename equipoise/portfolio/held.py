@@ -202,8 +202,8 @@ class HeldRewards:
 
 
 def _unpacked(data: bytes) -> HeldReward:
-    *numbers, learner, play, probability, greedy = FORM.unpack(data)
-    return HeldReward(*numbers, Choice(learner, play, probability, greedy))
+    round_, time, epoch, reward, regret, *choice = FORM.unpack(data)
+    return HeldReward(round_, time, epoch, reward, regret, Choice(*choice))
 
 
 def _rows(held: list[bytes]) -> list[Plain]:

@@ -83,8 +83,8 @@ def main() -> None:
     parser.add_argument("--case", help="only this one, in this process")
     options = parser.parse_args()
     if options.case is not None:
-        *case, folder = json.loads(options.case)
-        print(json.dumps(run(*case, Path(folder))))
+        selector, deadline, missing, rounds, folder = json.loads(options.case)
+        print(json.dumps(run(selector, deadline, missing, rounds, Path(folder))))
         return
     failed = False
     for selector, deadline in CASES:

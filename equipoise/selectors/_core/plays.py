@@ -88,9 +88,9 @@ class Details:
     def of(self, later: Sequence[Any], now: Sequence[Any] | None) -> Any:
         """Return the details with these numbers; without the latter, their fields are blank."""
         fields = list(self.blank)
-        for positions, numbers in ((self._later, later), (self._now, now)):
+        for positions, numbers in ((self._later, later), (() if now is None else self._now, now or ())):
             start = 0
-            for k in positions if numbers is not None else ():
+            for k in positions:
                 end = start + len(fields[k])
                 fields[k], start = tuple(numbers[start:end]), end
         return self.blank._make(fields)
@@ -264,7 +264,7 @@ def tables(state: State, details: Details | None, layout: Layout, others_layout:
     order = np.r_[np.flatnonzero(pooled), np.flatnonzero(~pooled)]
     table, packed = np.zeros(len(order), layout.dtype), np.zeros(len(order), others_layout.dtype)
     for name, (field, _) in COLUMNS.items():
-        if field in layout.dtype.names:
+        if field in layout.names:
             table[field] = state[name][order]
     known, withdrawn = ~np.isnan(table["reward"]), state["withdrawn"][order].astype(np.bool_)
     table["mark"] = REWARDED * known + WITHDRAWN * withdrawn + OPEN * (~known & ~withdrawn)
@@ -273,5 +273,5 @@ def tables(state: State, details: Details | None, layout: Layout, others_layout:
         table["epoch"] = state["epochs"][order]
         table["mark"] += DETAILED * state["observed"][order].astype(np.uint8)
         for field in details.blank._fields:
-            (table if field in layout.dtype.names else packed)[field] = state[f"{details.name}.{field}"][order]
+            (table if field in layout.names else packed)[field] = state[f"{details.name}.{field}"][order]
     return table, {"packed": packed, "queued": state["queued"][order].astype(np.bool_) & ~withdrawn}, int(pooled.sum())
