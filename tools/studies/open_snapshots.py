@@ -66,20 +66,20 @@ class Client:
 
 def start(name: str, folder: Path, limit: int) -> tuple[subprocess.Popen[bytes], float]:
     """Start a server; return it and the seconds until it answered."""
-    files = [str(path) for path in sorted((folder / name).glob("*.toml"))]
     since, port = time.monotonic(), PORTS[name]
-    command = [sys.executable, "-m", "equipoise", "serve", *files, "--port", str(port), "--max-open", str(limit)]
+    serve = [sys.executable, "-m", "equipoise", "serve", str(folder / name), "--port", str(port)]
     process = subprocess.Popen(
-        [*command, "--data", str(folder / name / "data")],
+        [*serve, "--max-open", str(limit), "--data", str(folder / f"{name}-data")],
         stderr=(folder / f"{name}.log").open("ab"),
         env={**os.environ, **ONE_THREAD},
     )
-    while True:
+    while process.poll() is None:
         try:
             asyncio.run(_ask_once(port, "/readyz"))
             return process, time.monotonic() - since
         except (OSError, asyncio.IncompleteReadError):
             time.sleep(0.02)
+    raise RuntimeError((folder / f"{name}.log").read_text()[-500:])
 
 
 async def _ask_once(port: int, path: str) -> bytes:
@@ -149,6 +149,7 @@ def main() -> None:
         try:
             before = resident(server.pid)
             asyncio.run(decide_many(options.open))
+            print(f"{options.open:,} decisions are open", flush=True)
             filled = resident(server.pid)
             asyncio.run(loaded(options.more, times))
             numbers = journal_of("big")
