@@ -189,6 +189,13 @@ class Saves(Protocol):
     def restore(self, state: State) -> None: ...
 
 
+class Freezes(Protocol):
+    """A learner or selector that returns its state in little time, as values that are made later."""
+
+    def frozen(self) -> Config:
+        """Return the state as it is now; entries may be `Later` values."""
+
+
 class HasSettings(Protocol):
     """A learner or selector that returns its constructor's arguments."""
 

@@ -67,8 +67,9 @@ class Selector(Protocol):
     and that `choose` and `replay` need `available` only if a portfolio ever leaves a learner out of a choice.
     Everything further is a capability, which `capabilities` finds by the members of its Protocol: `ChecksCredit`,
     `KnowsChances`, `KnowsOdds`, `ReplaysOdds`, `HasRuleVersion`, `KnowsPropensity`, `Configures`, `CountsUnplayed`,
-    `ChangesPool`, `AdmitsLearners`, `ChecksLearners`, `Reconfigures`, `ReportsPending`, `Compares`, `Updates`,
-    `ExplainsDrift`, `ComparesPairs`, `Restarts`, `Provable`. Other attributes may have any name. Optional attributes:
+    `ChangesPool`, `AdmitsLearners`, `ChecksLearners`, `Reconfigures`, `ReportsPending`, `MeasuresPending`, `Compares`,
+    `Updates`, `ExplainsDrift`, `ComparesPairs`, `Restarts`, `Provable`. Other attributes may have any name. Optional
+    attributes:
     - `name`: the name shown in tables and figures; by default the class name.
     - `explanation`: how it chooses, in one sentence; used by `Portfolio.explain`.
     - `traits`: its properties, a `SelectorTraits`; by default the defaults of that class.
@@ -241,6 +242,14 @@ class ReportsPending(Protocol):
         """Return, for each learner whose rewards wait, the play that they wait for, and how many they are."""
 
 
+class MeasuresPending(Protocol):
+    """Says how many rewards wait for the reward of an earlier play, and how much memory the plays take that wait."""
+
+    def pending_rounds(self) -> int: ...
+
+    def pending_bytes(self) -> int: ...
+
+
 class Compares(Protocol):
     """Compares learners by their regret per play."""
 
@@ -328,6 +337,7 @@ class SelectorCapabilities:
     unplayed: CountsUnplayed | None
     admits: AdmitsLearners | None
     pending: ReportsPending | None
+    sizes: MeasuresPending | None
     updates: Updates | None
     odds: KnowsOdds | None
     replays: ReplaysOdds | None
@@ -352,6 +362,7 @@ def capabilities(selector: object) -> SelectorCapabilities:
         unplayed=find(selector, CountsUnplayed),
         admits=find(selector, AdmitsLearners),
         pending=find(selector, ReportsPending),
+        sizes=find(selector, MeasuresPending),
         updates=find(selector, Updates),
         odds=find(selector, KnowsOdds),
         replays=find(selector, ReplaysOdds),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,3 +19,9 @@ AnyArray: TypeAlias = NDArray[Any]
 Plain: TypeAlias = Any  # plain data: None, booleans, numbers, strings, arrays, and lists, tuples and dicts of these
 Config: TypeAlias = dict[str, Plain]  # the arguments of a constructor
 State: TypeAlias = dict[str, AnyArray]  # everything learned
+
+
+class Later(NamedTuple):
+    """A value that is made when it is needed, from what does not change any more."""
+
+    make: Callable[[], Plain]

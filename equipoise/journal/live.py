@@ -20,6 +20,7 @@ from inspect import signature
 from itertools import count
 from pathlib import Path
 from threading import Lock
+from time import perf_counter
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from equipoise.errors import EquipoiseError, InvalidArgument, JournalBusy, JournalFailed
@@ -160,8 +161,7 @@ class LivePortfolio:
     failed_updates = _property_of_portfolio(Portfolio.failed_updates)
     time = _property_of_portfolio(Portfolio.time)
     history = _property_of_portfolio(Portfolio.history)
-    pending_learners = _of_portfolio(Portfolio.pending_learners)
-    pending_contexts = _of_portfolio(Portfolio.pending_contexts)
+    open_decisions = _of_portfolio(Portfolio.open_decisions)
     counted = _of_portfolio(Portfolio.counted)
     regret_of = _of_portfolio(Portfolio.regret_of)
     certificate = _of_portfolio(Portfolio.certificate)
@@ -242,6 +242,7 @@ class LivePortfolio:
             "waiting": self.journal.backlog,
             "snapshot": self._background.last,
             "snapshot_seconds": self._background.pause_seconds,
+            "state_bytes": self._background.bytes,
             "snapshot_error": self._background.error,
             "archived": self.journal.archived,
             "retention_error": self._retainer.error,
@@ -390,17 +391,19 @@ class LivePortfolio:
         for event in events:
             self._listeners.announce(event)
 
-    def _state_and_seq(self) -> tuple[Config, int]:
-        """Return the state, and the number of the last event in it."""
+    def _state_and_seq(self) -> tuple[Config, int, float]:
+        """Return the state, the number of the last event in it, and how many seconds all calls waited for it."""
         with self._lock:
-            return self._portfolio.state(), self._seq
+            since = perf_counter()
+            state = self._portfolio.frozen()
+            return state, self._seq, perf_counter() - since
 
     def _note_redaction(self, ids: Collection[str] | None, before: float | None) -> tuple[Config, int, frozenset[str]]:
         """Append the event of a redaction; return the state and last event before it, and the decisions to keep."""
         with self._lock:
             self._check_open()
             self._portfolio.check_finished(ids or ())
-            state, seq = self._portfolio.state(), self._seq
+            state, seq = self._portfolio.frozen(), self._seq
             keep = self._portfolio.unfinished
             data = {"ids": None if ids is None else sorted(ids), "before": before}
             self._events.append(Event(REDACTED, data, self._portfolio.time))

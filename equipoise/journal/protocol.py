@@ -94,10 +94,11 @@ class Journal(Protocol):
     def get_snapshot(self, seq: int) -> Config:
         """The state at an event; raises `UnreadableFile` if the snapshot is damaged."""
 
-    def put_snapshot(self, seq: int, state: Config, *, base: bool = False) -> None:
-        """Store the state at an event, once that event is durable; appends continue meanwhile.
+    def put_snapshot(self, seq: int, state: Config, *, base: bool = False) -> int:
+        """Store the state at an event, once that event is durable; appends continue meanwhile. Returns its size.
 
-        Two snapshots are kept, and the newest base.
+        The state may have entries that are made later (`Portfolio.frozen`). Two snapshots are kept, and the newest
+        base.
         """
 
     def redact(self, *, ids: Collection[str] | None, before: float | None, keep: Collection[str], last: int) -> int:

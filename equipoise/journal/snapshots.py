@@ -1,11 +1,14 @@
-"""Snapshots in the background: the portfolio waits only while its state is copied, not while it is written."""
+"""Snapshots in the background: the portfolio waits only while its state is frozen, not while it is written.
+
+A frozen state refers to what never changes (bytes of open decisions, blocks of rows that are copied before they change)
+and is made into bytes some at a time, so the pause hardly grows with the state.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Event as Signal
 from threading import Lock, Thread
-from time import perf_counter
 
 from equipoise.errors import EquipoiseError
 from equipoise.journal.protocol import Journal
@@ -16,10 +19,11 @@ from equipoise.types import Config
 class Background:
     """The thread that stores snapshots every so many events.
 
-    `take` returns the state and the number of the last event in it. Whoever else replaces snapshots holds `lock`.
+    `take` returns the state, the number of the last event in it, and for how many seconds it held the portfolio.
+    Whoever else replaces snapshots holds `lock`.
     """
 
-    def __init__(self, journal: Journal, every: int, take: Callable[[], tuple[Config, int]]) -> None:
+    def __init__(self, journal: Journal, every: int, take: Callable[[], tuple[Config, int, float]]) -> None:
         self._journal, self._every, self._take = journal, every, take
         snapshots = journal.snapshots()
         self.last = snapshots[0].seq if snapshots else 0  # number of the last event in the newest snapshot
@@ -27,6 +31,7 @@ class Background:
         self._due, self.lock = Signal(), Lock()
         self._closing = False
         self.pause_seconds = 0.0  # for which the portfolio waited at the last snapshot
+        self.bytes: int | None = None  # of the last snapshot, once there was one
         self.error = ""  # of the last snapshot, if it failed
         self._thread = Thread(target=self._run, name=f"equipoise snapshots {journal.portfolio}", daemon=True)
         self._thread.start()
@@ -45,11 +50,9 @@ class Background:
     def snapshot(self) -> int:
         """Store a snapshot; returns the number of the last event in it."""
         with self.lock:
-            since = perf_counter()
-            state, seq = self._take()
-            self.pause_seconds = perf_counter() - since
+            state, seq, self.pause_seconds = self._take()
             if seq != self.last:
-                self._journal.put_snapshot(seq, state)
+                self.bytes = self._journal.put_snapshot(seq, state)
                 self.last, self.next = seq, seq + self._every
             return seq
 

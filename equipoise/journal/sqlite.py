@@ -11,7 +11,7 @@ import hashlib
 import os
 import sqlite3
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from math import inf
 from pathlib import Path
@@ -26,7 +26,7 @@ from equipoise.journal import schema
 from equipoise.journal.protocol import SnapshotInfo, WrittenBy
 from equipoise.journal.writer import Commit, Row, Work, Writer, finish, transaction
 from equipoise.portfolio.events import Event, logger
-from equipoise.storage.codec import accelerate, decode, encode
+from equipoise.storage.codec import accelerate, decode, encode, encode_in_parts
 from equipoise.types import Config, Plain
 
 try:
@@ -374,21 +374,25 @@ class SQLiteJournal:
         with reading(self.path), closing(connect_reader(self.path)) as connection:
             return b"".join(snapshot_parts(connection, seq, self.path))
 
-    def put_snapshot(self, seq: int, state: Config, *, base: bool = False) -> None:
-        """Store the state at an event in parts, between which events are written; two snapshots are kept."""
-        data = encode(state)
-        parts = [data[start : start + PART_BYTES] for start in range(0, len(data), PART_BYTES)]
-        digest, time = hashlib.sha256(data).hexdigest(), clock()
+    def put_snapshot(self, seq: int, state: Config, *, base: bool = False) -> int:
+        """Store the state at an event in parts, between which events are written; two snapshots are kept.
 
+        Returns the size of the snapshot in bytes. Each part is made when it is written, and other threads run between
+        its pieces.
+        """
+        digest, n_parts, n_bytes, time = hashlib.sha256(), 0, 0, clock()
         unused = "DELETE FROM snapshot_parts WHERE seq NOT IN (SELECT seq FROM snapshots)"
         newest = f"SELECT seq FROM snapshots ORDER BY seq DESC LIMIT {MAX_SNAPSHOTS}"
         base_seq = "SELECT max(seq) FROM snapshots WHERE base"
         old = f"DELETE FROM snapshots WHERE seq NOT IN ({newest}) AND seq IS NOT ({base_seq})"
         self._do([("DELETE FROM snapshots WHERE seq = ?", (seq,)), (unused, ())])
-        for part, content in enumerate(parts):
-            self._do([("INSERT INTO snapshot_parts VALUES (?, ?, ?)", (seq, part, content))])
-        row = (seq, base, time, len(parts), digest)
+        for content in _parts(encode_in_parts(state)):
+            self._do([("INSERT INTO snapshot_parts VALUES (?, ?, ?)", (seq, n_parts, content))])
+            digest.update(content)
+            n_parts, n_bytes = n_parts + 1, n_bytes + len(content)
+        row = (seq, base, time, n_parts, digest.hexdigest())
         self._do([("INSERT INTO snapshots VALUES (?, ?, ?, ?, ?)", row), (old, ()), (unused, ())])
+        return n_bytes
 
     def redact(self, *, ids: Collection[str] | None, before: float | None, keep: Collection[str], last: int) -> int:
         """Remove contexts and outcomes from the log, of these decisions or of those made before a time.
@@ -574,6 +578,19 @@ def check_row(row: Row, path: Path) -> Row:
 
 def _in(values: Sequence[object]) -> str:
     return f"IN ({', '.join('?' * len(values))})"
+
+
+def _parts(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the bytes of all pieces in parts of one size; other threads may run after each piece."""
+    part = bytearray()
+    for piece in pieces:
+        part += piece
+        sleep(0.0)
+        while len(part) >= PART_BYTES:
+            yield bytes(part[:PART_BYTES])
+            del part[:PART_BYTES]
+    if part:
+        yield bytes(part)
 
 
 def _chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:

@@ -39,18 +39,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from math import inf, isnan, log, nan, sqrt
 from typing import NamedTuple
 
 from equipoise.drift_order import Pairs, PairSums, check_period, share, thinned
 from equipoise.kernels.boundaries import STITCHED_FACTOR, STITCHED_RATIO, STITCHED_WEIGHT
+from equipoise.portfolio.held import HeldReward
 from equipoise.portfolio.pool import Pool, Selection
-from equipoise.portfolio.tickets import HeldReward, Ticket, Tickets
+from equipoise.portfolio.tickets import Ticket, Tickets
 from equipoise.portfolio.updates import LearnerUpdates
 from equipoise.selector import ComparesPairs, require
 from equipoise.selector import Restarts as RestartsSelector
 from equipoise.settings.units import DEFAULT_RANGE
-from equipoise.types import Config, Plain
+from equipoise.types import Config, Later, Plain
 
 STEP = 64  # plays between two checkpoints
 CHECK_EVERY, CHECK_SHARE = 16, 1 / 64  # plays between two checks of the windows, and as a share of all plays if larger
@@ -87,6 +89,7 @@ class Stream:
         self.windows = [self._window(0)]
         self.queue: deque[Play] = deque()  # plays that are not in the sums yet
         self.held_up = 0  # those of them with a reward
+        self.alone = (self,)  # the streams of a play that no other stream has
 
     def _window(self, j: int) -> Window:
         return Window(self.plays, log(STITCHED_RATIO / share(self.alpha, j)), self.total, self.width)
@@ -160,13 +163,14 @@ class Stream:
                 best = max(best, (early / before - late / after, window.start))
         return best if best[0] > 0.0 else None
 
-    def state(self) -> Config:
+    def frozen(self) -> Config:
+        """Return the state as it is now, with the rounds of the queue made later."""
         return {
             "settings": (self.alpha, self.lower_variance, self.upper_variance),
             "sums": (self.plays, self.total, self.width, self.highest_lower, self.least_upper, self.next_check),
             "skipped": self.skipped,
             "windows": [tuple(window) for window in self.windows],
-            "queue": [play.round for play in self.queue],
+            "queue": Later(partial(_rounds_of, list(self.queue))),
         }
 
     @classmethod
@@ -179,6 +183,10 @@ class Stream:
         stream.queue = deque(plays[round_] for round_ in state["queue"])
         stream.held_up = sum(play.reward is not None for play in stream.queue)
         return stream
+
+
+def _rounds_of(plays: Iterable[Play]) -> list[int]:
+    return [play.round for play in plays]
 
 
 class Play:
@@ -250,7 +258,7 @@ class RewardMonitor:
             width = 0.0
         elif isnan(width):
             width = inf
-        streams: tuple[Stream, ...] = (stream,)
+        streams: tuple[Stream, ...] = stream.alone
         if arm is not None:
             own = self.arms.get(arm)
             if own is None:
@@ -343,17 +351,15 @@ class RewardMonitor:
             self.pairs.grow(n_experts)
         return self.pairs.check(sums, fixed)
 
-    def state(self) -> Config:
-        plays = {play.round: play for stream in self.streams() for play in stream.queue}
+    def frozen(self) -> Config:
+        """Return the state as it is now, with the plays made later: of those that are not open, nothing changes."""
+        queues, opened = [list(stream.queue) for stream in self.streams()], frozenset(self.open)
         return {
             "settings": (self.total_delta, tuple(self.law), self.since, self.epoch),
-            "arms": [(arm, stream.state()) for arm, stream in self.arms.items()],
-            "learners": [(i, stream.state()) for i, stream in self.learners.items()],
-            "plays": [
-                (play.round, play.learner, play.width, nan if play.reward is None else play.reward)
-                for play in plays.values()
-            ],
-            "open": sorted(self.open),
+            "arms": [(arm, stream.frozen()) for arm, stream in self.arms.items()],
+            "learners": [(i, stream.frozen()) for i, stream in self.learners.items()],
+            "plays": Later(partial(_plays, queues, opened)),
+            "open": Later(partial(_open_rounds, queues, opened)),
             "pairs": None if self.pairs is None else self.pairs.state(),
             "contexts_change": self.contexts_change,
         }
@@ -378,6 +384,19 @@ class RewardMonitor:
         monitor.pairs = None if state["pairs"] is None else Pairs.from_state(state["pairs"])
         monitor.contexts_change = bool(state["contexts_change"])
         return monitor
+
+
+def _plays(queues: Iterable[Iterable[Play]], opened: Collection[int]) -> list[Plain]:
+    """Return the rows of the plays in some queues, of which some were open."""
+    plays = {play.round: play for queue in queues for play in queue}
+    return [
+        (play.round, play.learner, play.width, nan if play.round in opened else play.reward) for play in plays.values()
+    ]
+
+
+def _open_rounds(queues: Iterable[Iterable[Play]], opened: Collection[int]) -> list[int]:
+    """Return the rounds of the open plays; one that no stream waits for any more is forgotten."""
+    return sorted({play.round for queue in queues for play in queue if play.round in opened})
 
 
 class Refuted(NamedTuple):
@@ -549,14 +568,15 @@ class DriftMonitor:
             "epoch": self.epoch,
         }
 
-    def state(self) -> Config:
+    def frozen(self) -> Config:
+        """Return the state as it is now, with entries that are made later."""
         return {
             "epoch": (self.epoch, self.epoch_since),
             "delta": self.delta,
             "fixed_contexts": self._fixed_contexts,
             "closed_rounds": self._closed_rounds,
             "refuted": None if self.refuted is None else tuple(self.refuted),
-            "monitor": None if self.monitor is None else self.monitor.state(),
+            "monitor": None if self.monitor is None else self.monitor.frozen(),
         }
 
     def restore(self, state: Config) -> None:

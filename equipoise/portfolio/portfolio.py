@@ -37,7 +37,7 @@ from equipoise.portfolio.updates import FailedUpdate
 from equipoise.portfolio.warm_start import AnyLog, LogReplay, WarmStart
 from equipoise.selector import ChangesPool, Selector, check_selector, require
 from equipoise.settings.checks import boolean, count, real
-from equipoise.storage.codec import check_savable
+from equipoise.storage.codec import check_savable, made
 from equipoise.storage.files import write_atomic
 from equipoise.storage.parts import describe_part, read_part, write_part
 from equipoise.types import Action, Config, Context, Outcome, Plain
@@ -203,15 +203,14 @@ class Portfolio:
         """The number of decisions that have no reward yet."""
         return len(self._state.tickets.open)
 
-    def pending_learners(self) -> dict[str, int | None]:
-        """Return the acting learner of every decision that has no reward yet, by id; None if no learner acted."""
+    def open_decisions(self) -> dict[str, tuple[int | None, Context]]:
+        """Return acting learner (None: no learner) and context of each decision that has no reward yet, by its id."""
         with self._lock:
-            return {id_: ticket.learner for id_, ticket in self._state.tickets.open.items()}
-
-    def pending_contexts(self) -> dict[str, Context]:
-        """Return the context of every decision that has no reward yet, by id."""
-        with self._lock:
-            return {id_: ticket.context for id_, ticket in self._state.tickets.open.items()}
+            opened = self._state.tickets.open
+            return {
+                head.id: (head.learner, context)
+                for head, context in zip(opened.heads(), opened.contexts(), strict=True)
+            }
 
     @property
     def unfinished(self) -> frozenset[str]:
@@ -594,15 +593,7 @@ class Portfolio:
         return text.describe(self.statements())
 
     def explain(self, name: str, *, with_rule: bool = True) -> str:
-        """Return why a learner plays as often as it does, in sentences.
-
-        Parameters
-        ----------
-        name
-            Name of the learner.
-        with_rule
-            Whether the rule of the selector is explained too.
-        """
+        """Return why a learner plays as often as it does, in sentences; `with_rule` adds the rule of the selector."""
         with self._lock:
             return text.explain(self._state.reporter.explanation(name), with_rule=with_rule)
 
@@ -677,6 +668,10 @@ class Portfolio:
 
     def state(self) -> Config:
         """Return everything as plain data: settings, learned state, open decisions."""
+        return made(self.frozen())  # type: ignore[no-any-return]
+
+    def frozen(self) -> Config:
+        """Return the same for the codec, in little time: most entries are made when they are written."""
         with self._lock:
             return self._state.to_plain()
 

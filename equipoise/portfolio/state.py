@@ -15,6 +15,7 @@ from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal, can_be_r
 from equipoise.portfolio import old_forms
 from equipoise.portfolio.drift import DriftMonitor
 from equipoise.portfolio.events import Events, logger
+from equipoise.portfolio.held import HeldReward
 from equipoise.portfolio.pool import Pool, Selection
 from equipoise.portfolio.rounds import Round, Rounds, check_action, note_given_proposals, observe
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
@@ -22,7 +23,6 @@ from equipoise.portfolio.statements import History, Reporter
 from equipoise.portfolio.tickets import (
     Counts,
     Decision,
-    HeldReward,
     Ticket,
     Tickets,
     check_key,
@@ -204,7 +204,7 @@ class PortfolioState:
             self._count_unplayed(1)
         elif ticket.substituted:
             self.pool.members[ticket.choice.learner].substituted += 1
-        self.tickets.open[ticket.id] = ticket
+        self.tickets.open.add(ticket, keep=bool(self.updates.in_order))
         if self.updates.in_order:
             self.updates.open(ticket)
         if self.tickets.held.holds:
@@ -315,7 +315,7 @@ class PortfolioState:
         except BaseException:
             ticket.reward, ticket.outcome = nan, None
             raise
-        if self.settings.delays == "any" and self.tickets.oldest() is not ticket:
+        if self.settings.delays == "any" and not self.tickets.open.is_oldest(ticket):
             self.updates.overtake(ticket)
         self.tickets.close(ticket)
         self.history.see(reward)
@@ -387,7 +387,7 @@ class PortfolioState:
             oldest = self.tickets.oldest()
             if oldest is None or not self.tickets.is_overdue(oldest, extended=extended):
                 break
-            self.expire_ticket(oldest)
+            self.expire_ticket(self.tickets.open[oldest.id])
             expired += 1
         return expired
 
@@ -540,22 +540,22 @@ class PortfolioState:
     # The whole as plain data.
 
     def to_plain(self) -> Config:
-        """Return everything: settings, learned state, open decisions."""
-        learners = [None if learner is None else describe_part(learner) for learner in self.pool.learners]
+        """Return everything: settings, learned state, open decisions; as data for the codec, some of it made later."""
+        learners = [None if learner is None else describe_part(learner, frozen=True) for learner in self.pool.learners]
         refusals = [member.refusals for member in self.pool.members]
         return {
             "learners": learners,
             "members": [member.state() for member in self.pool.members],
-            "selector": describe_part(self.selection.selector),
+            "selector": describe_part(self.selection.selector, frozen=True),
             "settings": self.settings.to_plain(),
             "declared": self.declared.to_plain(),
             "recommendation": self.recommendation,
             "rule_version": self.selection.noted_version,
-            "drift": self.drift.state(),
+            "drift": self.drift.frozen(),
             "counts": asdict(self.counts),
             "history": self.history.state(),
             "blocked_at": self.events.blocked_at,
-            "tickets": self.tickets.state(),
+            "tickets": self.tickets.frozen(),
             "updates": self.updates.state(),
             **({"refusals": refusals} if any(refused for refused, *_ in refusals) else {}),
             **({} if self.pool.declared is None else {"declared_learners": self.pool.declared}),
@@ -584,8 +584,8 @@ class PortfolioState:
         state.drift.restore(saved["drift"])
         state.history.restore(saved["history"])
         state.events.blocked_at = saved.get("blocked_at")
-        state.tickets.restore(saved["tickets"])
-        state.updates.restore(saved["updates"], state.tickets.open.values())
+        state.tickets.restore(saved["tickets"], {row["round"] for row in saved["updates"]["tickets"]})
+        state.updates.restore(saved["updates"], state.tickets.open.objects())
         if state.settings.fallback is lost_function:
             logger.warning(
                 "the fallback of the saved portfolio was a function: give it again with reconfigure(fallback=)"

@@ -13,6 +13,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import takewhile
 from math import ceil, inf
 from typing import NamedTuple, Protocol
 
@@ -27,7 +28,7 @@ from equipoise.portfolio.events import Events
 from equipoise.portfolio.pool import Pool, Selection
 from equipoise.portfolio.rounds import Rounds
 from equipoise.portfolio.settings import PortfolioSettings
-from equipoise.portfolio.tickets import Counts, Ticket, Tickets
+from equipoise.portfolio.tickets import Counts, Head, Ticket, Tickets
 from equipoise.portfolio.updates import LearnerUpdates
 from equipoise.selector import compare_learners, eliminations_of
 from equipoise.types import Config, Plain
@@ -275,7 +276,7 @@ class Blocking(NamedTuple):
     """A decision without a reward that holds up rewards of later plays of a learner."""
 
     learner: int
-    ticket: Ticket
+    ticket: Ticket | Head
     held_up: int
     what: str  # "evidence" or "updates"
 
@@ -320,9 +321,9 @@ class Reporter:
     def standing(self) -> list[Standing]:
         """Return how every learner is doing; held rewards wait, as known ones that do not count yet."""
         state = self._state
-        held = Counter(each.choice.learner for each in state.tickets.held if state.drift.in_epoch(each))
+        held = state.tickets.held.of_learners(state.drift.epoch)
         rows = state.selection.selector.standing()
-        return [row._replace(waiting=row.waiting + held[row.learner]) for row in rows] if held else rows
+        return [row._replace(waiting=row.waiting + held.get(row.learner, 0)) for row in rows] if held else rows
 
     def statements(self) -> Statements:
         state = self._state
@@ -422,15 +423,17 @@ class Reporter:
     def health(self) -> Config:
         """Return open, overdue and blocking decisions, failures, and where time went."""
         state = self._state
-        tickets, names = list(state.tickets.open.values()), state.pool.names
-        oldest = tickets[0] if tickets else None
+        oldest, names, sizes = state.tickets.oldest(), state.pool.names, state.selection.can.sizes
+        overdue = takewhile(state.tickets.is_overdue, state.tickets.open.heads())  # times are in the order of rounds
         return {
             "rounds": state.tickets.round,
             **asdict(state.counts),
-            "open": len(tickets),
+            "open": len(state.tickets.open),
             "held_rewards": len(state.tickets.held),
-            "overdue": sum(map(state.tickets.is_overdue, tickets)),
-            "extended": sum(ticket.extended > 0.0 for ticket in tickets),
+            "overdue": sum(1 for _ in overdue),
+            "extended": state.tickets.n_extended(),
+            "waiting_rounds": len(state.tickets.held) + (0 if sizes is None else sizes.pending_rounds()),
+            "waiting_bytes": state.tickets.held.nbytes + (0 if sizes is None else sizes.pending_bytes()),
             "oldest_open": None if oldest is None else {"id": oldest.id, **self._age(oldest)},
             "blocking": [
                 {"id": ticket.id, "learner": names[i], "holds_up": held_up, "what": what, **self._age(ticket)}
@@ -463,7 +466,7 @@ class Reporter:
             "learn": member.learn_times.to_json(),
         }
 
-    def _age(self, ticket: Ticket) -> Config:
+    def _age(self, ticket: Ticket | Head) -> Config:
         age: Config = {"age_rounds": self._state.tickets.round - ticket.round}
         if ticket.time:
             age["age_seconds"] = self._state.tickets.time - ticket.time
@@ -474,13 +477,15 @@ class Reporter:
         state, reports = self._state, self._state.selection.can.pending
         blocked = {} if reports is None else reports.blocking()
         if blocked:
-            by_play = {
-                (ticket.choice.learner, ticket.choice.play): ticket
-                for ticket in state.tickets.open.values()
-                if ticket.choice is not None and state.drift.in_epoch(ticket)
-            }
+            missing = {(i, play) for i, (play, held_up) in blocked.items() if held_up}
+            by_play: dict[tuple[int | None, int], Head] = {}
+            for head in state.tickets.open.heads():  # they are among the first
+                if (head.drawn, head.play) in missing and head.epoch == state.drift.epoch:
+                    by_play[head.drawn, head.play] = head
+                    if len(by_play) == len(missing):
+                        break
             for i, (play, held_up) in blocked.items():
-                if held_up and (i, play) in by_play:
+                if (i, play) in by_play:
                     yield Blocking(i, by_play[i, play], held_up, "evidence")
         for i in sorted(state.updates.in_order):
             waiting = state.updates.waiting(i)

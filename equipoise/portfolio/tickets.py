@@ -6,70 +6,47 @@ of each of its epochs, so it can tell a closed decision from an unknown one with
 give its own id instead. The portfolio then remembers the decision, and after it is closed for as long as it is among
 the last `MAX_CLOSED_IDS` of these, so that a repeated request gets the same answer.
 
-*Held rewards.* With a deadline, a visit without a purchase gets its default reward only when the deadline has passed,
-but a purchase is reported soon. Of the latest plays the selector would know the purchases alone, and it would favor the
-learner that played last. Therefore a reward counts for the selector, and for the monitor of drift, when its play has
-reached the *common age*: the smallest age at which `KNOWN` of all decisions had their reward, those of all learners
-together. If rewards come at once, it is their delay; if more than 1 - `KNOWN` of the decisions wait for the deadline,
-it is the deadline. Until it is known, it is the deadline. So the selector compares plays of which almost all rewards
-are known.
-
-The portfolio, not the selector, holds rewards: it knows ages in seconds, and every selector profits. Learners learn,
-decisions close and events are written when a reward arrives. Statements wait for the deadline of the earliest open
-decision anyway. Rewards are passed on in the order of rounds, after an event, and only as ages say that are computed
-from events. So a fold of the same events passes on the same rewards at the same places.
-
-The common age is estimated from a cohort of `COHORT` successive decisions, and from the cohort before it: the share of
-the decisions of at least age s that had their reward by age s. The next cohort begins when the last decision of the
-present one has reached the deadline, so fast and slow rewards have the same part in it. Weights in place of one age,
-such as the share of rewards known by the age of a play (Kaplan-Meier), would use open plays earlier. But they are right
-only if delays do not depend on the learner, and every selector would have to sum weighted plays.
-
-Without a deadline nothing is held; nor with exogenous delays, which are promised to say nothing about rewards, and
-whose window counts the age of a play itself.
+`OpenTickets` keeps all but the newest decisions as bytes, as they are saved: that takes a tenth of the memory, the
+garbage collector has nothing to look into, and a snapshot has nothing left to do.
 """
 
 from __future__ import annotations
 
 import time
-from bisect import bisect_left, bisect_right
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections import OrderedDict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from heapq import heappop, heappush
-from math import ceil, inf, isnan, nan
+from functools import partial
+from itertools import takewhile
+from math import inf, isnan, nan
 from secrets import token_hex
-from types import MappingProxyType
-from typing import NamedTuple, Self, TypeVar
+from types import MappingProxyType, NoneType
+from typing import NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 
 from equipoise.errors import DuplicateDecision, DuplicateReward, InvalidArgument, UnknownDecision
 from equipoise.features import Offers
 from equipoise.portfolio import old_forms
+from equipoise.portfolio.held import HeldRewards
 from equipoise.portfolio.settings import PortfolioSettings
 from equipoise.selector import Choice
 from equipoise.settings.checks import measured, real
 from equipoise.storage.codec import KINDS as SAVED_KINDS
-from equipoise.storage.codec import check_savable
+from equipoise.storage.codec import Encoded, check_savable, decode_body, encode_body
 from equipoise.storage.codec import digest as context_digest
-from equipoise.types import Action, Config, Context, Outcome, Plain
+from equipoise.types import Action, Config, Context, Later, Outcome, Plain
 
+RECENT = 256  # open decisions that are kept as objects
+COPIED = (list, tuple, dict)
+EXACT = frozenset({NoneType, bool, int, float, str})  # types whose values are equal in every respect when read again
+T = TypeVar("T")
 MAX_CLOSED_IDS = 10_000  # closed decisions with a caller's id
 MAX_EPOCHS = 1_000  # ids of earlier epochs count as unknown
 MAX_ID_LENGTH = 200  # characters of a caller's id or key
 MAX_TIME = 1e11  # seconds, so that a time in milliseconds is refused; later calls could not correct it
 EPOCH_BYTES = 8
-COPIED = (list, tuple, dict)
-KNOWN = 0.95  # share of decisions
-COHORT = 256  # decisions
-LEAST = 20  # decisions of which a share is estimated
-MAX_DUE = 64  # held rewards that count after one event, so that no call takes long; the others follow after the next
-# Rewards of a cohort after which the common age is estimated again. The last but one is the share that must be known,
-# as some rewards may never come.
-ESTIMATED_AT = (LEAST, 40, 80, 160, ceil(KNOWN * COHORT), COHORT)
-T = TypeVar("T")
 
 
 class Decision(NamedTuple):
@@ -132,7 +109,6 @@ class Ticket:
     plan: Plain = None  # of the proposal
     action_probability = nan
     propensity = nan
-    extended = 0.0  # seconds since then that do not count toward the deadline; `time` is later by these
     given_proposals = nan  # probability of the action given all proposals, if its propensity is unknown
     learners_to_update: tuple[int, ...] | None = None  # if the selector decides which learners learn from it
     weight = 1.0  # of the round for the learner that acts, if learners learn from weighted rounds
@@ -188,7 +164,6 @@ class Ticket:
             "rewards": dict(self.rewards),
             "updated": sorted(self.updated),
             **({} if isnan(self.given_proposals) else {"given_proposals": self.given_proposals}),
-            **({"extended": self.extended} if self.extended else {}),
         }
 
     @classmethod
@@ -200,7 +175,6 @@ class Ticket:
         ticket.id, ticket.epoch, ticket.time, ticket.weight = row["id"], row["epoch"], row["time"], row["weight"]
         ticket.action_probability, ticket.propensity = row["probabilities"]
         ticket.given_proposals = row.get("given_proposals", nan)
-        ticket.extended = row.get("extended", 0.0)
         ticket.others = dict(row["others"])
         ticket.learners_to_update = optional_tuple(row["learners_to_update"])
         ticket.regret, ticket.plan = row["regret"], row["plan"]
@@ -229,6 +203,130 @@ def own_copy(value: T, where: str, savable: bool) -> T:
     if savable and not plain:  # nearly all contexts are plain
         check_savable(value, where)
     return copy_if_mutable(value)
+
+
+class Head(NamedTuple):
+    """What is known of an open decision without reading all of it."""
+
+    id: str
+    round: int
+    time: float
+    learner: int | None  # that acts
+    epoch: int
+    drawn: int | None
+    play: int  # of the learner that was drawn; 0 if there is none
+
+
+Packed: TypeAlias = tuple[int, float, int | None, int, int | None, int, Encoded]  # the fields of its head, and the row
+
+
+class OpenTickets:
+    """The open decisions by their ids, in the order of their rounds."""
+
+    def __init__(self) -> None:
+        self._tickets: OrderedDict[str, Ticket | Packed] = OrderedDict()
+        self._recent: deque[str] = deque()  # ids of objects, in the order in which they become bytes
+
+    def __len__(self) -> int:
+        return len(self._tickets)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tickets)
+
+    def __repr__(self) -> str:
+        return f"OpenTickets({len(self)} decisions)"
+
+    def add(self, ticket: Ticket, *, keep: bool = False) -> None:
+        """Add a decision; with `keep` it stays this object until it is closed."""
+        self._tickets[ticket.id] = ticket
+        if not keep:
+            self._note(ticket.id)
+
+    def _note(self, id_: str) -> None:
+        recent = self._recent
+        recent.append(id_)
+        for _ in range(min(2, len(recent) - RECENT)):
+            oldest = recent.popleft()
+            ticket = self._tickets.get(oldest)
+            if isinstance(ticket, Ticket) and _is_exact(ticket):
+                self._tickets[oldest] = _packed(ticket.to_row())
+
+    def get(self, id_: str) -> Ticket | None:
+        """Return an open decision; changes of it are kept."""
+        ticket = self._tickets.get(id_)
+        if isinstance(ticket, tuple):
+            ticket = self._tickets[id_] = Ticket.from_row(decode_body(ticket[-1]))
+            self._note(id_)
+        return ticket
+
+    def __getitem__(self, id_: str) -> Ticket:
+        ticket = self.get(id_)
+        if ticket is None:
+            raise KeyError(id_)
+        return ticket
+
+    def remove(self, id_: str) -> None:
+        del self._tickets[id_]
+
+    def is_oldest(self, ticket: Ticket) -> bool:
+        """Whether no decision of an earlier round is open."""
+        return next(iter(self._tickets), None) == ticket.id
+
+    def oldest(self) -> Head | None:
+        """Return the head of the decision of the earliest round; None if none is open."""
+        return next(self.heads(), None)
+
+    def heads(self) -> Iterator[Head]:
+        """Yield the heads of all decisions, the earliest round first."""
+        for id_, ticket in self._tickets.items():
+            yield Head(id_, *ticket[:-1]) if isinstance(ticket, tuple) else _head_of(ticket)
+
+    def contexts(self) -> Iterator[Context]:
+        """Yield the contexts of all decisions, the earliest round first; reads each."""
+        for ticket in self._tickets.values():
+            yield decode_body(ticket[-1])["context"] if isinstance(ticket, tuple) else ticket.context
+
+    def objects(self) -> list[Ticket]:
+        """Return the decisions that are kept as objects."""
+        return [ticket for ticket in self._tickets.values() if isinstance(ticket, Ticket)]
+
+    def rows(self) -> list[Config | Encoded]:
+        """Return all decisions as data that an archive can hold; later changes do not change it."""
+        return [ticket[-1] if isinstance(ticket, tuple) else ticket.to_row() for ticket in self._tickets.values()]
+
+    def restore(self, rows: Iterable[Mapping[str, Plain]], keep: Collection[int] = ()) -> None:
+        """Load saved rows; the decisions of the rounds in `keep` stay the same objects until they are closed."""
+        self._tickets, self._recent = OrderedDict(), deque()
+        for saved in rows:
+            row = old_forms.ticket(saved)
+            kept = row["round"] in keep or not _is_exact_row(row)
+            self._tickets[row["id"]] = Ticket.from_row(row) if kept else _packed(row)
+
+
+def _packed(row: Mapping[str, Plain]) -> Packed:
+    drawn, play, *_ = row["choice"] or (None, 0)
+    return row["round"], row["time"], row["learner"], row["epoch"], drawn, play, encode_body(row)
+
+
+def _head_of(ticket: Ticket) -> Head:
+    drawn, play, *_ = ticket.choice or (None, 0)
+    return Head(ticket.id, ticket.round, ticket.time, ticket.learner, ticket.epoch, drawn, play)
+
+
+def _is_exact(ticket: Ticket) -> bool:
+    """Whether a ticket is equal in every respect when it is read again."""
+    values = [ticket.context, ticket.action, ticket.plan, ticket.outcome, *ticket.others.values()]
+    return all([_reads_exactly(value) for value in values])
+
+
+def _is_exact_row(row: Mapping[str, Plain]) -> bool:
+    values = [row["context"], row["action"], row["plan"], row["outcome"], *(action for _, action in row["others"])]
+    return all([_reads_exactly(value) for value in values])
+
+
+def _reads_exactly(value: object) -> bool:
+    kind = type(value)
+    return kind in EXACT or kind is Offers or (kind is np.ndarray and value.dtype.kind in SAVED_KINDS)  # type: ignore[attr-defined]
 
 
 class OwnIds:
@@ -324,16 +422,20 @@ class CallerIds:
             if len(self._closed) > MAX_CLOSED_IDS:
                 self._closed.popitem(last=False)
 
-    def state(self) -> list[Plain]:
-        rows = [(True, remembered) for remembered in self._open.values()]
-        rows += [(False, remembered) for remembered in self._closed.values()]
-        return [(is_open, digest, tuple(decision), round_) for is_open, (digest, decision, round_) in rows]
+    def frozen(self) -> Later:
+        """Return the rows of a saved state, made later."""
+        return Later(partial(_rows, list(self._open.values()), list(self._closed.values())))
 
     def restore(self, rows: list[Plain]) -> None:
         self._open, self._closed = {}, OrderedDict()
         for is_open, digest, decision, round_ in rows:
             remembered = Remembered(digest, Decision(*old_forms.decision(decision)), round_)
             (self._open if is_open else self._closed)[remembered.decision.id] = remembered
+
+
+def _rows(opened: list[Remembered], closed: list[Remembered]) -> list[Plain]:
+    rows = [*((True, each) for each in opened), *((False, each) for each in closed)]
+    return [(is_open, digest, tuple(decision), round_) for is_open, (digest, decision, round_) in rows]
 
 
 class Clock:
@@ -385,137 +487,20 @@ class Counts:
     clipped: int = 0  # rewards that were outside of the range and count as its nearer end
 
 
-class HeldReward(NamedTuple):
-    """A reward, with the play that it is of."""
-
-    round: int
-    time: float
-    epoch: int
-    reward: float
-    regret: float
-    choice: Choice
-
-
-class HeldRewards:
-    """The rewards that are held, the earliest play first."""
-
-    def __init__(self, tickets: Tickets) -> None:
-        self._tickets = tickets
-        self.begin()
-
-    def begin(self) -> None:
-        """Begin again with the present settings."""
-        settings = self._tickets.settings
-        self.holds = settings.deadline is not None and settings.window is None
-        self._held: list[HeldReward] = []  # a heap
-        self._common_age = inf
-        self._cohort: dict[int, tuple[float, float]] = {}  # by round: time and delay, inf while it is not known
-        self._settled = 0  # delays of the cohort that are known
-        self._earlier: list[float] = []  # sorted delays of the cohort before it
-
-    def __repr__(self) -> str:
-        return f"HeldRewards({len(self)} rewards)"
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def __iter__(self) -> Iterator[HeldReward]:
-        return iter(self._held)
-
-    def open(self, ticket: Ticket) -> None:
-        """Add a new decision to the cohort, or begin another one if that has reached the deadline."""
-        cohort = self._cohort
-        if len(cohort) == COHORT:
-            last = next(reversed(cohort))
-            if not self._tickets.is_past_deadline(last, cohort[last][0]):
-                return
-            self._earlier = sorted(delay for _, delay in cohort.values())
-            self._cohort, self._settled = {}, 0
-            cohort = self._cohort
-        cohort[ticket.round] = ticket.time, inf
-
-    def shift(self, seconds: float) -> None:
-        """Let all ages be less by so many seconds."""
-        self._held = [row._replace(time=row.time + seconds) for row in self._held]
-        self._cohort = {round_: (time + seconds, delay) for round_, (time, delay) in self._cohort.items()}
-
-    def withdraw(self, ticket: Ticket) -> None:
-        """Forget a round that did not happen."""
-        self._cohort.pop(ticket.round, None)
-
-    def settle(self, ticket: Ticket, *, expired: bool) -> None:
-        """Note the delay of a reward; that of a default is not shorter than the deadline."""
-        known = self._cohort.get(ticket.round)
-        if known is None:
-            return
-        delay = inf if expired else self._tickets.age(ticket.round, ticket.time)
-        self._cohort[ticket.round] = known[0], delay
-        self._settled += 1
-        if self._settled in ESTIMATED_AT:
-            self._common_age = self._estimate()
-
-    def _estimate(self) -> float:
-        """Return the smallest delay s with: of the decisions of at least age s, enough had their reward by then."""
-        age = self._tickets.age
-        ages = [(age(round_, time), delay) for round_, (time, delay) in self._cohort.items()]
-        reached = sorted([inf] * len(self._earlier) + [each for each, _ in ages])
-        rewarded_ages = sorted(each for each, delay in ages if delay < inf)
-        delays = sorted([*self._earlier, *(delay for _, delay in ages)])
-        for delay in delays:
-            n = len(reached) - bisect_left(reached, delay)
-            if delay == inf or n < LEAST:
-                break
-            if bisect_right(delays, delay) - bisect_left(rewarded_ages, delay) >= KNOWN * n:
-                return delay
-        return inf
-
-    def hold(self, ticket: Ticket, reward: float, regret: float) -> None:
-        """Hold the reward of a play."""
-        assert ticket.choice is not None
-        heappush(self._held, HeldReward(ticket.round, ticket.time, ticket.epoch, reward, regret, ticket.choice))
-
-    def due(self) -> Iterator[HeldReward]:
-        """Yield the rewards that count from now on, at most `MAX_DUE` of them.
-
-        While overdue decisions still wait to be closed, no later play counts.
-        """
-        tickets = self._tickets
-        for _ in range(min(MAX_DUE, len(self._held))):
-            first, oldest = self._held[0], tickets.oldest()
-            old = tickets.age(first.round, first.time) >= self._common_age
-            if not old and not tickets.is_past_deadline(first.round, first.time):
-                return
-            if oldest is not None and oldest.round < first.round and tickets.is_overdue(oldest):
-                return
-            yield heappop(self._held)
-
-    def state(self) -> Config:
-        return {
-            "held": [(*row, tuple(choice)) for *row, choice in sorted(self._held)],
-            "common_age": self._common_age,
-            "cohort": [(round_, *known) for round_, known in self._cohort.items()],
-            "settled": self._settled,
-            "earlier": list(self._earlier),
-        }
-
-    def restore(self, state: Config) -> None:
-        self._held = [HeldReward._make((*row, Choice(*choice))) for *row, choice in state["held"]]
-        self._cohort = {round_: (time, delay) for round_, time, delay in state["cohort"]}
-        self._common_age, self._settled, self._earlier = state["common_age"], state["settled"], list(state["earlier"])
-
-
 class Tickets:
     """All open decisions, in the order of their rounds, with the time and the ids of a portfolio."""
 
     def __init__(self, settings: PortfolioSettings) -> None:
         self.settings = settings
-        self.open: dict[str, Ticket] = {}
+        self.open = OpenTickets()
         self.ids, self.callers = OwnIds(), CallerIds()
         self.round = 0  # rounds decided, withdrawn ones included
         self.expired_round = 0  # the last round that expired
         self.time = 0.0  # of the last call; never goes backwards
         self.timed = False  # whether any call had a time
         self.clock = Clock()
+        # Seconds that do not count toward the ages of all decisions up to a round.
+        self.extensions: list[tuple[int, float]] = []
         self.held = HeldRewards(self)
 
     def __getstate__(self) -> dict[str, object]:
@@ -529,8 +514,8 @@ class Tickets:
         """Let decisions that were made without reading a clock wait from now on, if the deadline is in seconds."""
         if self.open and not self.timed and isinstance(self.settings.deadline, float):
             now = self.admit(None, timed=True)
-            for ticket in self.open.values():
-                ticket.time = now
+            for id_ in list(self.open):
+                self.open[id_].time = now
 
     def admit(self, at: float | None, *, timed: bool) -> float:
         """Return the time of a call, which never goes backwards; read the clock only if `timed`."""
@@ -545,30 +530,49 @@ class Tickets:
         """Return the time of the last call or, if calls have no times, of the clock."""
         return self.time if self.timed else self.clock.now()
 
-    def is_overdue(self, ticket: Ticket, *, extended: bool = True) -> bool:
+    def is_overdue(self, ticket: Ticket | Head, *, extended: bool = True) -> bool:
         """Whether the deadline of a decision has passed, as it is or as it was before it was extended."""
-        return self.is_past_deadline(ticket.round, ticket.time if extended else ticket.time - ticket.extended)
+        return self.is_past_deadline(ticket.round, ticket.time, extended=extended)
 
-    def is_past_deadline(self, round_: int, time: float) -> bool:
+    def is_past_deadline(self, round_: int, time: float, *, extended: bool = True) -> bool:
         """Whether the deadline of a decision has passed, which was made in this round at this time."""
         deadline = self.settings.deadline
         if deadline is None:
             return False
-        return time + deadline < self.time if isinstance(deadline, float) else round_ + deadline < self.round
+        if not isinstance(deadline, float):
+            return round_ + deadline < self.round
+        if extended and self.extensions:
+            time += self._extension(round_)
+        return time + deadline < self.time
 
     def extend_deadlines(self, seconds: float) -> None:
         """Let the last seconds not count toward deadlines and ages."""
-        for ticket in self.open.values():
-            ticket.time += seconds
-            ticket.extended += seconds
-        self.held.shift(seconds)
+        oldest = self.oldest()
+        first = min(self.round if oldest is None else oldest.round, self.held.first_round)
+        self.extensions = [*(each for each in self.extensions if each[0] >= first), (self.round, seconds)]
+
+    def _extension(self, round_: int) -> float:
+        """Return the seconds that do not count toward the age of a decision."""
+        return sum(seconds for last, seconds in self.extensions if round_ <= last)
+
+    def n_extended(self) -> int:
+        """Return the number of open decisions whose deadline was extended."""
+        last = max((last for last, _ in self.extensions), default=0)
+        return sum(1 for _ in takewhile(lambda head: head.round <= last, self.open.heads()))
 
     def age(self, round_: int, time: float) -> float:
         """Return the age of a decision, in seconds if the deadline is in seconds, else in rounds."""
-        return self.time - time if isinstance(self.settings.deadline, float) else self.round - round_
+        if not isinstance(self.settings.deadline, float):
+            return self.round - round_
+        return self.time - time - (self._extension(round_) if self.extensions else 0.0)
 
-    def oldest(self) -> Ticket | None:
-        return next(iter(self.open.values()), None)
+    def first_overdue(self) -> float:
+        """Return the round of the earliest open decision if it is overdue, else inf."""
+        oldest = self.oldest()
+        return oldest.round if oldest is not None and self.is_overdue(oldest) else inf
+
+    def oldest(self) -> Head | None:
+        return self.open.oldest()
 
     def find(self, decision: Decision | str) -> Ticket | None:
         """Return the open ticket of a decision; None if there is none. Raise an error if they do not match."""
@@ -613,26 +617,30 @@ class Tickets:
         return round_ is not None and round_ <= self.expired_round
 
     def close(self, ticket: Ticket) -> None:
-        del self.open[ticket.id]
+        self.open.remove(ticket.id)
         self.callers.close(ticket.id)
 
-    def state(self) -> Config:
+    def frozen(self) -> Config:
+        """Return the state as it is now, with entries that are made later."""
         return {
             "round": self.round,
             "expired_round": self.expired_round,
             "time": self.time,
             "ids": self.ids.state(),
-            "callers": self.callers.state(),
-            "open": [ticket.to_row() for ticket in self.open.values()],
-            "held": self.held.state(),
+            "callers": self.callers.frozen(),
+            "open": self.open.rows(),
+            "held": self.held.frozen(),
+            **({"extensions": list(self.extensions)} if self.extensions else {}),
         }
 
-    def restore(self, state: Config) -> None:
+    def restore(self, state: Config, keep: Collection[int] = ()) -> None:
+        """Load a saved state; tickets of the rounds in `keep` stay the same objects until they are closed."""
         self.round, self.expired_round, self.time = state["round"], state["expired_round"], state["time"]
         self.timed = self.time != 0.0
         self.ids.restore(state["ids"])
         self.callers.restore(state["callers"])
-        self.open = {ticket.id: ticket for ticket in map(Ticket.from_row, state["open"])}
+        self.open.restore(state["open"], keep)
+        self.extensions = [(last, seconds) for last, seconds in state.get("extensions", ())]
         if "held" in state:  # not in files of the first format
             self.held.restore(state["held"])
 

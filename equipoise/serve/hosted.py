@@ -106,9 +106,8 @@ class Arrivals:
         self.bytes = 0  # of the open decisions
         self._tokens: dict[str, list[int]] = {}  # decisions and bytes of each token since the start
         self.token = ""  # that asks for the present decision
-        contexts = portfolio.pending_contexts()
-        for id_, acted in portfolio.pending_learners().items():
-            self._add(id_, Waiting(acted, size_of(contexts[id_]), ""))
+        for id_, (acted, context) in portfolio.open_decisions().items():
+            self._add(id_, Waiting(acted, size_of(context), ""))
         self._totals: dict[int, list[float]] = {}
         self._decisions = 0
         self._first: set[object] = set()  # first decisions that have no reward yet

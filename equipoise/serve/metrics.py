@@ -48,6 +48,7 @@ PORTFOLIO = (
     Series("equipoise_events_total", "journal.events", "Events in the journal"),
     Series("equipoise_snapshot_age_events", "journal.snapshot_age", "Events since the newest snapshot"),
     Series("equipoise_snapshot_seconds", "journal.snapshot_seconds", "Pause of the portfolio at the last snapshot"),
+    Series("equipoise_state_bytes", "journal.state_bytes", "Size of the newest snapshot"),
     Series("equipoise_snapshot_failed", "journal.snapshot_failed", "Whether the last snapshot failed"),
     Series("equipoise_decisions_total", "health.rounds", "Rounds that were decided"),
     Series("equipoise_unplayed_total", "health.unplayed", "Rounds that no learner played"),

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -22,12 +22,13 @@ import numpy as np
 
 from equipoise.errors import EquipoiseError, InvalidArgument, UnreadableFile
 from equipoise.features import Offers
-from equipoise.types import AnyArray, Plain
+from equipoise.types import AnyArray, Later, Plain
 
 msgpack: Any = None  # of msgspec, see `accelerate`
 VERSION = b"\x01"  # first byte of everything encoded
 # Codes of extensions. LIST is the first entry of an array that is a list, EMPTY_LIST a whole list.
 LIST, EMPTY_LIST, INTEGER, TEXT, ARRAY, MATRIX, OFFERS, OFFERED_MATRIX, BALL = range(9)
+ITEMS_PER_PART = 128  # of a list
 MAX_DEPTH = 100  # of values that callers give; a file nests them some levels deeper
 KEYS = frozenset({str, int})  # types of the keys of a dict
 SCALARS = frozenset({type(None), bool, int, float, str, bytes})
@@ -67,6 +68,66 @@ def encode(value: Plain) -> bytes:
             except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, or a number of more than 64 bits
                 pass
     return VERSION + _body(value)
+
+
+class Encoded(bytes):
+    """A value as the codec writes it, within another one."""
+
+    __slots__ = ()
+
+
+def encode_body(value: Plain) -> Encoded:
+    """Return a value as it is written within another one."""
+    return Encoded(encode(value)[1:])
+
+
+def decode_body(data: Encoded) -> Plain:
+    """Return the value that `encode_body` wrote."""
+    return _read(data)
+
+
+def made(value: Plain) -> Plain:
+    """Return plain data with every `Later` and `Encoded` value in it."""
+    kind = type(value)
+    if kind is Later:
+        return made(value.make())
+    if kind is Encoded:
+        return decode_body(value)
+    if kind is dict:
+        return {key: made(item) for key, item in value.items()}
+    return kind(map(made, value)) if kind in (list, tuple) else value
+
+
+def encode_in_parts(value: Plain) -> Iterator[bytes]:
+    """Yield the bytes of `encode(made(value))` some at a time: each part takes little time to make.
+
+    `Later` values may stand in dicts, tuples and lists of a few items, `Encoded` ones in lists.
+    """
+    yield VERSION
+    yield from _body_in_parts(value)
+
+
+def _body_in_parts(value: Plain) -> Iterator[bytes]:
+    kind = type(value)
+    if kind is Later:
+        yield from _body_in_parts(value.make())
+    elif kind is dict and KEYS.issuperset(map(type, value)):
+        yield _map_head(len(value))
+        for key, item in value.items():
+            yield _body(key)
+            yield from _body_in_parts(item)
+    elif kind is list and len(value) > ITEMS_PER_PART:
+        yield _list_head(len(value))
+        for start in range(0, len(value), ITEMS_PER_PART):
+            out = bytearray()
+            _write(out, value[start : start + ITEMS_PER_PART])
+            yield bytes(out)
+    elif kind in (list, tuple) and value:
+        yield _list_head(len(value)) if kind is list else _tuple_head(len(value))
+        for item in value:
+            yield from _body_in_parts(item)
+    else:
+        yield _body(value)
 
 
 def decode(data: bytes) -> Plain:
@@ -224,18 +285,14 @@ def _write(out: bytearray, values: Iterable[Plain]) -> None:
         elif kind is bool:
             out.append(0xC3 if value else 0xC2)
         elif kind is tuple:
-            if len(value) < 16:
+            if len(value) < 16:  # inline, as it is the usual case
                 out.append(0x90 + len(value))
             else:
-                out += _head(len(value), (None, 0xDC, 0xDD))
+                out += _tuple_head(len(value))
             _write(out, value)
         elif kind is list:
             if value:
-                if len(value) < 15:
-                    out.append(0x91 + len(value))
-                else:
-                    out += _head(len(value) + 1, (None, 0xDC, 0xDD))
-                out += _LIST_BYTES
+                out += _list_head(len(value))
                 _write(out, value)
             else:
                 out += _EMPTY_LIST_BYTES
@@ -246,6 +303,8 @@ def _write(out: bytearray, values: Iterable[Plain]) -> None:
             out += value
         elif kind in _EXTENSIONS:
             _write_extension(out, *_EXTENSIONS[kind](value))
+        elif kind is Encoded:
+            out += value
         else:
             _write_other(out, value)
 
@@ -257,14 +316,24 @@ def _head(length: int, tags: tuple[int | None, int, int]) -> bytes:
     return struct.pack(">BH", tags[1], length) if length < 65536 else struct.pack(">BI", tags[2], length)
 
 
+def _tuple_head(length: int) -> bytes:
+    return bytes((0x90 + length,)) if length < 16 else _head(length, (None, 0xDC, 0xDD))
+
+
+def _list_head(length: int) -> bytes:
+    head = bytes((0x91 + length,)) if length < 15 else _head(length + 1, (None, 0xDC, 0xDD))
+    return head + _LIST_BYTES
+
+
+def _map_head(length: int) -> bytes:
+    return bytes((0x80 + length,)) if length < 16 else _head(length, (None, 0xDE, 0xDF))
+
+
 def _write_dict(out: bytearray, value: Mapping[Any, Plain]) -> None:
     if not KEYS.issuperset(map(type, value)):
         key = next(key for key in value if type(key) not in KEYS)
         raise InvalidArgument(f"a key is {key!r:.80}, but must be a string or a whole number")
-    if len(value) < 16:
-        out.append(0x80 + len(value))
-    else:
-        out += _head(len(value), (None, 0xDE, 0xDF))
+    out += _map_head(len(value))
     _write(out, chain.from_iterable(value.items()))
 
 

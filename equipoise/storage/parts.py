@@ -24,7 +24,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from equipoise.errors import EquipoiseError, StoreConflict, UnreadableFile
-from equipoise.learner import HasSettings, MadeFromConfig, MinimalLearner, Saves, implements, part_name, savable
+from equipoise.learner import (
+    Freezes,
+    HasSettings,
+    MadeFromConfig,
+    MinimalLearner,
+    Saves,
+    implements,
+    part_name,
+    savable,
+)
 from equipoise.selector import Selector, check_selector
 from equipoise.settings import equal_data
 from equipoise.storage.codec import check_savable, decode, encode
@@ -94,9 +103,10 @@ def unpack(data: bytes, path: Path) -> Plain:
     return decode(content)
 
 
-def describe_part(part: object) -> Config:
-    """Class, settings and state of a learner or selector."""
-    return {**fingerprint(part), "name": part_name(part), "state": savable(part).state()}
+def describe_part(part: object, *, frozen: bool = False) -> Config:
+    """Class, settings and state of a learner or selector; a frozen state may have values that are made later."""
+    state = part.frozen() if frozen and implements(part, Freezes) else savable(part).state()
+    return {**fingerprint(part), "name": part_name(part), "state": state}
 
 
 def fingerprint(part: object) -> Config:

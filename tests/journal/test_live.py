@@ -17,6 +17,7 @@ NOT_LIVE = {
     **dict.fromkeys(("with_settings", "from_state", "load"), "`equipoise.open` makes one"),
     **dict.fromkeys(("apply", "give_fallback", "end_id_epoch", "rehearsal"), "of recovery and reloads"),
     "check_finished": "`redact` does it",
+    "frozen": "snapshots use it",
     **dict.fromkeys(("declare", "declared_learners", "note_rule"), "`equipoise.open` does it"),
     "replay_log": "`warm_start` does it",
     **dict.fromkeys(("learners", "selector"), "their owner could change them without an event"),
@@ -52,8 +53,7 @@ def test_every_read_says_what_the_portfolio_says(tmp_path: Path) -> None:
                 live.learn(decision, float(rng.random()))
         reads: dict[str, tuple[Any, ...]] = {
             **dict.fromkeys(("certificate", "standing", "statements", "describe", "to_json", "records"), ()),
-            "pending_learners": (),
-            "pending_contexts": (),
+            "open_decisions": (),
             "compare": ("two", "three"),
             "explain": ("two",),
             "counted": (0.5,),

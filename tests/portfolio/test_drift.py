@@ -21,6 +21,7 @@ from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy
 from equipoise.portfolio import Event
 from equipoise.portfolio.drift import CHECK_EVERY, MAX_WAITING, STEP, Play, RewardMonitor, Stream, law_of
 from equipoise.selectors import BalancedElimination, CounterfactualBalancing, RealizedBalancing, realized_balancing
+from equipoise.storage.codec import made
 from tools.studies.drift import NULLS, alarms, bound_alarm, regrets_after_swap, stream_crosses, trusting_all_widths
 
 
@@ -322,6 +323,17 @@ def test_a_withdrawn_round_holds_up_nobody() -> None:
     stream.advance()
     assert stream.plays == 1
     assert not monitor.open
+
+
+def test_a_play_that_no_stream_waits_for_is_forgotten_when_saved() -> None:
+    """Its action is monitored no more, and then its learner: a state with it could not be loaded."""
+    monitor = RewardMonitor(0.05, law_of(1.0, None, "fixed"))
+    monitor.open_play(1, 0, 3, 0.0, True)
+    monitor.open_play(2, 1, 3, 0.0, True)
+    monitor.arms.clear()
+    monitor.forget_learner(0)
+    loaded = RewardMonitor.from_state(made(monitor.frozen()))
+    assert set(loaded.open) == {2} and not loaded.arms and set(loaded.learners) == {1}
 
 
 def test_variances_are_those_of_the_radii() -> None:

@@ -13,8 +13,9 @@ import pytest
 from equipoise import Portfolio
 from equipoise.learners import UCB, Constant
 from equipoise.portfolio import Event
+from equipoise.portfolio.held import COHORT, ESTIMATED_AT, KNOWN, LEAST, MAX_DUE, HeldRewards
 from equipoise.portfolio.settings import PortfolioSettings
-from equipoise.portfolio.tickets import COHORT, ESTIMATED_AT, KNOWN, LEAST, MAX_DUE, HeldRewards, Ticket, Tickets
+from equipoise.portfolio.tickets import Ticket, Tickets
 from equipoise.selectors import UCB1, CounterfactualBalancing, RealizedBalancing
 from tests.recorders import recorders
 from tools.studies.late_rewards import share_of_best

@@ -93,7 +93,7 @@ def test_the_learners_of_open_decisions_are_read_without_saving_anything(monkeyp
         portfolio.learn(decision, 0.5)
     expected = {each.id: each.learner for k, each in enumerate(decisions) if k % 3}
     assert None in expected.values() and {0, 1} <= set(expected.values())
-    assert portfolio.pending_learners() == expected
+    assert {id_: learner for id_, (learner, _) in portfolio.open_decisions().items()} == expected
     monkeypatch.setattr(Portfolio, "state", None)  # which would read everything
     arrivals = Arrivals(portfolio)
     assert len(arrivals) == len(expected) and all(id_ in arrivals for id_ in expected)

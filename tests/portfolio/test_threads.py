@@ -33,7 +33,9 @@ def test_threads_lose_and_repeat_nothing() -> None:
         ids = [id_ for served in pool.map(serve, range(N_THREADS)) for id_ in served]
     assert len(set(ids)) == len(ids) == N_THREADS * N_ROUNDS
     assert portfolio.pending == ()
-    assert sum(row.plays - row.pending for row in portfolio.standing()) == N_THREADS * N_ROUNDS
+    # Whether the last rewards count already depends on delays, which depend on how threads take turns.
+    counted = sum(row.plays - row.pending for row in portfolio.standing())
+    assert counted + portfolio.health()["held_rewards"] == N_THREADS * N_ROUNDS
     assert sum(row["learn"]["calls"] for row in portfolio.health()["learners"]) == N_THREADS * N_ROUNDS
 
 

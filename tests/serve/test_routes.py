@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from equipoise.certificates.records import verify_record
 from equipoise.serve import app as app_module
-from equipoise.serve import streams
+from equipoise.serve import handlers, streams
 from tests.serve.served import COLORS, client, service_of
 
 DECIDED = ["id", "action", "action_id", "learner", "drawn", "learner_probability", "action_probability", "propensity"]
@@ -111,6 +111,26 @@ def test_a_batch_has_a_result_for_every_line(service: TestClient) -> None:
     assert [row.get("id") for row in results[:6]] == [*ids, ids[0], ids[1], "never"]
     assert all(("problem" in row) == (row["status"] != 200) for row in results)
     assert health(service)["open"] == 0
+
+
+def test_a_batch_lets_others_in_between_its_lines(service: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    monkeypatch.setattr(handlers, "LINES_AT_ONCE", 3)
+    learn_lines = handlers._learn_lines
+
+    def noted(hosted: Any, some: list[Any], request_id: str) -> Any:
+        sizes.append(len(some))
+        return learn_lines(hosted, some, request_id)
+
+    monkeypatch.setattr(handlers, "_learn_lines", noted)
+    ids = [decide(service)["id"] for _ in range(8)]
+    body = "\n".join(json.dumps({"id": id_, "reward": 1.0}) for id_ in ids)
+    answer = service.post("/v1/portfolios/arms/rewards", content=body, headers=NDJSON)
+    results = [json.loads(line) for line in answer.text.splitlines()]
+    assert [(row["line"], row["status"], row["id"]) for row in results] == [
+        (k, 200, id_) for k, id_ in enumerate(ids, 1)
+    ]
+    assert sizes == [3, 3, 2]
 
 
 def test_contexts_by_name_and_in_order(service: TestClient) -> None:

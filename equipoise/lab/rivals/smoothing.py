@@ -34,7 +34,7 @@ from equipoise.selectors import corral
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.accounts import LearnerAccounts
 from equipoise.selectors._core.evidence import KEEP, REPLAY, TEACH
-from equipoise.selectors._core.ledger import Entry
+from equipoise.selectors._core.plays import Entry
 from equipoise.selectors._core.selector import KernelSelector
 from equipoise.selectors.corral import Row, sample
 

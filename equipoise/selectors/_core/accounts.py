@@ -19,8 +19,9 @@ from equipoise.errors import IncompatibleLearner, InvalidArgument, UnknownDecisi
 from equipoise.learner import Proposal, Proposals, accepts, capabilities, part_name
 from equipoise.selector import TOLERANCE, Choice, check_odds, differ
 from equipoise.selectors._core import pairs
-from equipoise.selectors._core.ledger import Accounts, Details, Entry, Substitutes, check_regret
+from equipoise.selectors._core.ledger import Accounts, Substitutes, check_regret
 from equipoise.selectors._core.pairs import AGREED, ALL, OWN, SILENT, Expert
+from equipoise.selectors._core.plays import Details, Entry
 from equipoise.settings import equal_data
 from equipoise.settings.checks import LARGEST, count, real
 from equipoise.types import Action, State
@@ -40,7 +41,8 @@ class LearnerAccounts(Accounts):
     def __init__(self, n_learners: int, needs: frozenset[str]) -> None:
         self.n_learners = n_learners
         self._needs_lower = "lower" in needs
-        self.details = Details("proposals", blank_proposals(n_learners)) if "actions" in needs else None
+        blank = blank_proposals(n_learners)
+        self.details = Details("proposals", blank, "qqdddd", blank._fields) if "actions" in needs else None
 
     @property
     def size(self) -> int:
@@ -159,7 +161,8 @@ class Experts(Accounts):
     def __init__(self, rows: list[Expert], rule: DrawRule, removed: Collection[int]) -> None:
         self.rows, self._rule, self._removed = rows, rule, removed
         self._index()
-        self.details: Details | None = Details("experts", blank_round(len(rows), self.n_learners))
+        blank = blank_round(len(rows), self.n_learners)
+        self.details: Details | None = Details("experts", blank, "?dhd?", ("odds", "actions"))
 
     def _index(self) -> None:
         self.experts = experts = tuple((row.learner, row.greedy) for row in self.rows)
@@ -253,7 +256,7 @@ class Experts(Accounts):
             drawn = zip(asked, self.rows, strict=True)
             asked = tuple([active and (row.learning != SILENT or row.learner == learner) for active, row in drawn])
         nothing = self._no_actions, self._no_values, self._no_updates
-        ledger.open_plays[e, play].details = ExpertRound(asked, odds, *nothing)
+        ledger.entry(e, play, learner).details = ExpertRound(asked, odds, *nothing)
         return Choice(learner, play, self._learner_chance(e, odds), greedy=greedy)
 
     def _expert(self, choice: Choice) -> int:

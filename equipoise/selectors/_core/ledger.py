@@ -12,6 +12,10 @@ learner, in play order, are as good as all of its plays. A play is counted when 
 counted or left out, which may be before it is `window` rounds old: since the radii are uniform over the number of
 counted plays, it does not matter when it is counted, only which plays are.
 
+A reward may wait behind a missing one for as long as the deadline, and with it all later rewards. Therefore a round
+that waits is a row of numbers with what the certificate needs, about a hundred bytes, and no object. So is an open play
+with more than `RECENT` later ones. Each round has a *place*, in order.
+
 The *ledger* holds plain data: it returns what has become complete, and `Rounds` passes that to the *kernels*, small
 functions over arrays that see plays in order; the simulator compiles and calls them directly. The *accounts* say which
 account a choice belongs to. An account is active if its learner can be chosen. During a choice among some of the
@@ -21,86 +25,58 @@ learner that is removed keeps its row and what it has proved about the optimum.
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import bisect_left
+from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
+from functools import cache, partial
 from math import isnan, nan
 from operator import attrgetter
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from equipoise.bounds import Bound, Custom, Observed
 from equipoise.errors import NoLearnerAvailable, UnknownDecision
+from equipoise.kernels.places import Layout, Rows
 from equipoise.kernels.records import check_shapes
 from equipoise.learner import Proposal
 from equipoise.selector import Choice
 from equipoise.selectors._core import evidence
 from equipoise.selectors._core.evidence import Account
 from equipoise.selectors._core.kernels import Kernels, is_active
+from equipoise.selectors._core.plays import (
+    FIELDS,
+    LEFT_OUT,
+    OPEN,
+    RESOLVED,
+    REWARDED,
+    WITHDRAWN,
+    Cut,
+    Details,
+    Entry,
+    Line,
+    column_of,
+    entry_of,
+    shapes,
+    tables,
+)
 from equipoise.selectors._core.radii import Radii
 from equipoise.settings.checks import count, non_negative
-from equipoise.types import State
+from equipoise.types import Later, State
 
+RECENT = 256  # open plays that are kept as objects
 
-class Entry:
-    """One open play of an account. `reward` is nan until it is credited, `regret` until it is known."""
-
-    # Most plays have only what `__init__` sets, and a reward.
-    regret = nan
-    reward = nan
-    details: Any = None  # what the selector keeps of the round, such as the proposals of all learners
-    withdrawn = False
-    counted = False  # whether the balanced bound includes it, with the regret it has now
-    left_out = False  # never counts as evidence
-    queued = True  # whether it is beyond the prefix of its learner
-    certified = False  # whether its round is in the sums that are kept in the order of rounds
-    drawable: tuple[int, ...] | None = None  # the learners that could be drawn, until proposals are known; None for all
-
-    def __init__(self, account: int, ticket: int, probability: float, round_: int, epoch: int) -> None:
-        self.account = account
-        self.ticket = ticket
-        self.probability = probability
-        self.round = round_  # when it was chosen
-        self.epoch = epoch  # number of learners eliminated before it was chosen
-
-    def __repr__(self) -> str:
-        return f"Entry(account {self.account}, play {self.ticket}, round {self.round}, reward {self.reward:g})"
-
-
-# What became complete: rounds in order, plays of one learner in order, both with those that are left out, and whether
-# the balanced bound of the learner has to be reset to the prefix (nothing is pending, and one of these was never
-# counted).
+# What became complete: rounds in order, plays of one learner in order, the latter with those that are left out, and
+# whether the balanced bound of the learner has to be reset to the prefix (nothing is pending, and one of these was
+# never counted).
 Resolved: TypeAlias = tuple[list[Entry], list[Entry], bool]
 
-# What the balanced bounds do not include yet: learners to reset to their resolved prefix, then pending plays to count,
-# each with its position beyond the prefix, from 1.
-Uncounted: TypeAlias = tuple[list[int], list[tuple[int, Entry]]]
+# What the balanced bounds do not include yet: learners to reset to their resolved prefix, then pending plays to count:
+# the account of each, its position beyond the prefix, from 1, and its regret.
+Uncounted: TypeAlias = tuple[list[int], list[tuple[int, int, float]]]
 
 Substitutes: TypeAlias = Mapping[int, int | None]
-
-
-class Details(NamedTuple):
-    """The form of the details that a selector keeps of every open round."""
-
-    name: str  # of their columns in a saved state
-    blank: Any  # a NamedTuple of tuples: the details of a round of which nothing is known
-
-    def columns(self, kept: list[Any]) -> State:
-        """Return the details of some rounds as arrays, one for each field."""
-        return {
-            f"{self.name}.{field}": np.array([getattr(row, field) for row in kept], np.array(blank).dtype).reshape(
-                len(kept), len(blank)
-            )
-            for field, blank in self.blank._asdict().items()
-        }
-
-    def row(self, state: State, k: int) -> Any:
-        """Return the details of the k-th round of a saved state."""
-        return self.blank._make(tuple(state[f"{self.name}.{field}"][k].tolist()) for field in self.blank._fields)
-
-    def widened(self, details: Any, more: Any) -> Any:
-        """Return details with more entries in each field."""
-        return self.blank._make((*old, *new) for old, new in zip(details, more, strict=True))
 
 
 class Ledger:
@@ -110,64 +86,159 @@ class Ledger:
     """
 
     def __init__(self, n_accounts: int, details: Details | None = None, observed: Iterable[int] = ()) -> None:
-        self._details = details
         self._observed = set(observed)
         self.window = 0  # age in rounds at which a play without a reward is left out; 0 for never
-        self._young: deque[Entry] = deque()  # with a window: rounds that are not that old, in order
         self.waiting = [0] * n_accounts  # for each account, the rewards that wait for that of an earlier play
-        self._queues: list[deque[Entry]] = [deque() for _ in range(n_accounts)]  # plays beyond the resolved prefix
-        self._rounds: deque[Entry] = deque()  # rounds beyond the resolved prefix of all rounds
-        self.open_plays: dict[tuple[int, int], Entry] = {}  # plays without a reward
         self._last_tickets = [0] * n_accounts
+        self._arrange(details)
+        self._clear(n_accounts)
+
+    def _arrange(self, details: Details | None) -> None:
+        """Make rows for these details."""
+        self._details = details
+        self._rows = Rows(Layout((*FIELDS, *(() if details is None else details.later))))
+        # Of an open play, the details that are not needed later.
+        self._others = Layout(() if details is None else details.now)
+
+    def _clear(self, n_accounts: int) -> None:
+        self._queues = [Line() for _ in range(n_accounts)]  # plays beyond the resolved prefix
+        self._first, self._end = 0, 0  # places of the rounds beyond the resolved prefix of all rounds
+        # Plays without a reward; as bytes if the rows have the rest.
+        self.open_plays: dict[tuple[int, int], Entry | tuple[int, bytes]] = {}
+        self._entries: dict[int, Entry] = {}  # those that are objects, by place
+        self._recent: deque[int] = deque()  # their places, in the order in which they became objects
+        self._young: OrderedDict[int, int] = OrderedDict()  # with a window: places and rounds of plays not that old
         self.stale: set[int] = set()  # learners with a pending play that their balanced bound does not include
         self._recount: set[int] = set()  # of those, the ones whose balanced bound must be rebuilt from the prefix
+        self._counted = [0] * n_accounts  # for each account, the place after the last play that its bound includes
 
     def add_account(self, observed: bool) -> None:
         if observed:
             self._observed.add(len(self._queues))
-        self._queues.append(deque())
+        self._queues.append(Line())
         self._last_tickets.append(0)
+        self._counted.append(0)
         self.waiting.append(0)
 
     def widen(self, more: Any) -> None:
         """Add entries of new learners to the details of all rounds; they have the form of the details."""
         if self._details is None:
             return
-        self._details = self._details._replace(blank=self._details.widened(self._details.blank, more))
-        for entry in {id(entry): entry for entry in (*self._rounds, *self.open_plays.values())}.values():
+        lowest, details = self._lowest, self._details.widened(more)
+        table, others, new = self._rows.table(lowest, self._end), self._others, more._asdict()
+        self._arrange(details)
+        self._rows.load(lowest, self._rows.layout.widened(table, new))
+        for key, play in self.open_plays.items():
+            if isinstance(play, tuple) and others.width:
+                place, data = play
+                self.open_plays[key] = place, self._others.widened(others.table(data), new).tobytes()
+        for entry in self._entries.values():
             if entry.details is not None:
-                entry.details = self._details.widened(entry.details, more)
+                entry.details = details.extended(entry.details, more)
+
+    @property
+    def _lowest(self) -> int:
+        """The first place that any queue still has."""
+        return min([self._first, *[queue.first for queue in self._queues if queue]])
+
+    @property
+    def nbytes(self) -> int:
+        return self._rows.nbytes + sum(queue.places.itemsize * len(queue.places) for queue in self._queues)
 
     def open(self, account: int, probability: float, round_: int, epoch: int = 0) -> int:
         """Record a play and return its ticket."""
-        tickets = self._last_tickets
+        tickets, place = self._last_tickets, self._end
         tickets[account] = ticket = tickets[account] + 1
-        entry = Entry(account, ticket, probability, round_, epoch)
-        self.open_plays[account, ticket] = entry
-        self._queues[account].append(entry)
-        self._rounds.append(entry)
+        entry = Entry(place, account, ticket, probability, round_, epoch)
+        self.open_plays[account, ticket] = self._entries[place] = entry
+        self._end = place + 1
+        self._queues[account].append(place)
+        recent = self._recent
+        recent.append(place)
+        while len(recent) > RECENT:
+            self._pack_open(recent.popleft())
         if self.window:
-            self._young.append(entry)
+            self._young[place] = round_
         self.stale.add(account)
         return ticket
 
+    def _pack_open(self, place: int) -> None:
+        """Keep an open play as numbers, unless it is closed or may still change in other ways than by its reward."""
+        entry = self._entries.get(place)
+        if entry is None or entry.left_out or (entry.drawable is not None and not entry.observed):
+            return
+        others = () if self._details is None else self._details.numbers_for_now(entry.details)
+        self._write(entry)
+        self.open_plays[entry.account, entry.ticket] = place, self._others.pack(*others)
+        del self._entries[place]
+
+    def _write(self, entry: Entry) -> None:
+        """Write the row of a play."""
+        later = () if self._details is None else self._details.numbers_for_later(entry.details)
+        of_play = entry.account, entry.ticket, entry.round, entry.probability, entry.regret, entry.reward, entry.epoch
+        self._rows.write(entry.place, entry.mark, *of_play, *later)
+
+    def _read(self, place: int, others: Sequence[Any] | None = None) -> Entry:
+        """Return the play of a row; `others` are the numbers that it does not have, None if nothing needs them."""
+        return entry_of(place, self._rows.read(place), self._details, others)
+
+    def _unpacked(self, place: int, data: bytes) -> Entry:
+        """Make an open play an object again."""
+        entry = self._read(place, self._others.unpack_from(data))
+        entry.observed = True
+        self._rows.clear(place)
+        self.open_plays[entry.account, entry.ticket] = self._entries[place] = entry
+        self._recent.append(place)
+        return entry
+
+    def _forget(self, entry: Entry) -> None:
+        """Keep a play that is not open any more as numbers if it waits."""
+        if entry.place >= self._first or (entry.queued and not entry.withdrawn):
+            self._write(entry)
+        del self._entries[entry.place]
+
+    def _mark(self, place: int) -> int:
+        """Return whether a play beyond a prefix is resolved, and how."""
+        entry = self._entries.get(place)
+        return self._rows.mark(place) if entry is None else entry.mark
+
+    def entry(self, account: int, ticket: int, learner: int) -> Entry:
+        """Return an open play of an account of this learner."""
+        try:
+            play = self.open_plays[account, ticket]
+        except KeyError:
+            raise UnknownDecision(
+                f"play {ticket} of learner {learner} is not open: never chosen, withdrawn, or already credited"
+            ) from None
+        return self._unpacked(*play) if isinstance(play, tuple) else play
+
     def expire(self, clock: int) -> set[int]:
         """Leave out plays that are `window` rounds old and have no reward; returns their accounts, to be advanced."""
-        accounts = set()
-        while self._young and self._young[0].round + self.window <= clock:
-            entry = self._young.popleft()
-            if isnan(entry.reward) and not entry.withdrawn:
-                entry.left_out = True
-                accounts.add(entry.account)
+        accounts, young = set(), self._young
+        while young and next(iter(young.values())) + self.window <= clock:
+            place, _ = young.popitem(last=False)
+            entry = self._open_at(place)
+            entry.left_out = True
+            accounts.add(entry.account)
         return accounts
+
+    def _open_at(self, place: int) -> Entry:
+        """Return the open play at a place."""
+        entry = self._entries.get(place)
+        if entry is None:
+            _, account, ticket, *_ = self._rows.read(place)
+            entry = self.entry(account, ticket, account)
+        return entry
 
     def blocking(self) -> dict[int, tuple[int, int]]:
         """For each learner with rewards that wait: the ticket of the play that they wait for, and how many they are."""
         blocked = {}
         for i, n_waiting in enumerate(self.waiting):
             if n_waiting:
-                first = next(entry for entry in self._queues[i] if not entry.left_out)
-                blocked[i] = first.ticket, n_waiting
+                queue = self._queues[i]
+                first = next(place for place in queue.places[queue.head :] if not self._mark(place) & LEFT_OUT)
+                entry = self._entries.get(first)
+                blocked[i] = (self._rows.read(first)[2] if entry is None else entry.ticket), n_waiting
         return blocked
 
     def next_ticket(self, account: int) -> int:
@@ -178,107 +249,109 @@ class Ledger:
         for other in others:
             self._last_tickets[other] = self._last_tickets[account]
 
-    def entry(self, account: int, ticket: int, learner: int) -> Entry:
-        """Return an open play of an account of this learner."""
-        try:
-            return self.open_plays[account, ticket]
-        except KeyError:
-            raise UnknownDecision(
-                f"play {ticket} of learner {learner} is not open: never chosen, withdrawn, or already credited"
-            ) from None
-
     def is_first(self, entry: Entry) -> bool:
         """Whether all earlier rounds are resolved."""
-        return bool(self._rounds) and self._rounds[0] is entry
+        return entry.place == self._first
 
     def observe(self, entry: Entry, regret: float) -> None:
         """Record what an open play adds to the observed bound of its learner."""
         if not entry.queued:  # it was left out and passed over with the regret it had
             return
-        if entry.counted and regret != entry.regret:
+        if regret != entry.regret and entry.place < self._counted[entry.account]:
             self._uncount(entry.account)
         entry.regret = regret
 
     def credit(self, entry: Entry, reward: float, regret: float) -> Resolved:
         """Record the reward of an open play; returns what is complete now, to be credited at once."""
-        account = entry.account
+        account, place = entry.account, entry.place
         if not isnan(regret):
             self.observe(entry, regret)
         entry.reward = reward
         del self.open_plays[account, entry.ticket]
-        rounds, queue = self._rounds, self._queues[account]
-        if len(rounds) == 1 == len(queue) and rounds[0] is entry is queue[0] and not entry.counted:
+        queue = self._queues[account]
+        if place == self._first == self._end - 1 and len(queue) == 1 and self._counted[account] <= place:
             # The usual case, in which nothing waits: the same as `advance` below, in less time.
-            rounds.clear()
+            self._first = self._end
             queue.clear()
             entry.queued = False
+            del self._entries[place]
+            self._young.pop(place, None)
             self.stale.discard(account)
             self._recount.discard(account)
             return [entry], [entry], True
         if entry.queued and not entry.left_out:
             self.waiting[account] += 1
-        return self.advance(account)
+        return self._close(entry)
 
     def withdraw(self, entry: Entry) -> Resolved:
         """Remove an open play, as if its round had not happened; returns what is complete now, to be credited at once.
 
         The newest ticket of a learner is used again. Withdrawing the newest of all rounds restores the previous state.
         """
-        account, ticket = entry.account, entry.ticket
-        if self._rounds and self._rounds[-1] is entry:
-            self._rounds.pop()
-        if self._young and self._young[-1] is entry:
-            self._young.pop()
+        account, ticket, place = entry.account, entry.ticket, entry.place
         del self.open_plays[account, ticket]
         entry.withdrawn = True
         if entry.queued:
-            self._queues[account].remove(entry)
+            self._queues[account].remove(place)
         if ticket == self._last_tickets[account]:
             self._last_tickets[account] -= 1
         self._uncount(account)
-        return self.advance(account)
+        return self._close(entry)
+
+    def _close(self, entry: Entry) -> Resolved:
+        """Advance after a play that is not open any more."""
+        self._young.pop(entry.place, None)
+        if entry.withdrawn and self._first <= entry.place == self._end - 1:
+            self._end -= 1
+            del self._entries[entry.place]
+            return self.advance(entry.account)
+        resolved = self.advance(entry.account)
+        self._forget(entry)
+        return resolved
 
     def count(self) -> Uncounted:
         """Return what the balanced bounds do not include yet and mark it as counted; takes time for new plays only."""
-        rewound, plays = list(self._recount), []
+        rewound, plays, entries = list(self._recount), [], self._entries
         for account in self.stale:
             queue = self._queues[account]
-            first_new = len(queue)
-            while first_new > 0 and not queue[first_new - 1].counted:
-                first_new -= 1
-            for position in range(first_new, len(queue)):
-                entry = queue[position]
-                entry.counted = True
-                plays.append((position + 1, entry))
+            places, head = queue.places, queue.head
+            for position in range(bisect_left(places, self._counted[account], head), len(places)):
+                entry = entries.get(places[position])
+                regret = self._rows.read(places[position])[5] if entry is None else entry.regret
+                plays.append((account, position - head + 1, regret))
+            self._counted[account] = places[-1] + 1 if len(places) > head else 0
         self.stale.clear()
         self._recount.clear()
         return rewound, plays
 
     def _uncount(self, account: int) -> None:
         if account not in self._recount:  # otherwise nothing has been counted since
-            for entry in self._queues[account]:
-                entry.counted = False
+            self._counted[account] = 0
             self.stale.add(account)
             self._recount.add(account)
 
     def advance(self, account: int) -> Resolved:
         """What is complete of all rounds, and of the plays of an account, to be credited at once."""
-        rounds, queue, recount = self._rounds, self._queues[account], False
+        queue, entries, recount = self._queues[account], self._entries, False
         closed: list[Entry] = []
         credited: list[Entry] = []
-        while rounds and (not isnan(rounds[0].reward) or rounds[0].withdrawn or rounds[0].left_out):
-            entry = rounds.popleft()
-            if not entry.withdrawn:
-                closed.append(entry)
-        while queue and (not isnan(queue[0].reward) or queue[0].left_out):
-            entry = queue.popleft()
+        while self._first < self._end and (mark := self._mark(self._first)) & RESOLVED:
+            place = self._first
+            self._first += 1
+            if not mark & (WITHDRAWN | LEFT_OUT):
+                closed.append(entries.get(place) or self._read(place))
+        while queue and self._mark(queue.first) & (REWARDED | LEFT_OUT):
+            place = queue.popleft()
+            entry = entries.get(place) or self._read(place)
             entry.queued = False
             credited.append(entry)
             # Complete before it was counted as pending: rebuild from the new prefix. What a play that is left out adds
             # to an observed bound is added in another order than before.
-            recount = recount or not entry.counted or (entry.left_out and account in self._observed)
+            recount = recount or place >= self._counted[account] or (entry.left_out and account in self._observed)
             if not entry.left_out:
                 self.waiting[account] -= 1
+        if closed or credited:
+            self._rows.drop_before(self._lowest)
         if queue and recount:
             self._uncount(account)
         elif recount:  # nothing is pending
@@ -286,90 +359,59 @@ class Ledger:
             self._recount.discard(account)
         return closed, credited, recount and not queue
 
-    def state(self) -> State:
+    def frozen(self) -> dict[str, Later]:
         """The rounds beyond the pool's resolved prefix as arrays, in order, then open plays that are left out.
 
         The first include all other plays that are not credited yet, because such a play waits for its own reward or for
-        an earlier round.
+        an earlier round. Of a round whose reward is known, details that are not needed any more are blank.
         """
-        entries = list(self._rounds)
-        pooled = {id(entry): entry for entry in self.open_plays.values()}
-        for entry in entries:
-            pooled.pop(id(entry), None)
-        entries += sorted(pooled.values(), key=attrgetter("round"))
-        return {
-            **self._details_of(entries),
-            **{
-                name: np.array([getattr(entry, field) for entry in entries], t) for name, (field, t) in _COLUMNS.items()
-            },
-            "pooled": np.array([id(entry) in pooled for entry in entries], np.bool_),
-            "last_tickets": np.array(self._last_tickets, np.int64),
-        }
-
-    def _details_of(self, entries: list[Entry]) -> State:
-        details = self._details
-        if details is None:
-            return {}
-        return {
-            "epochs": np.array([entry.epoch for entry in entries], np.int64),
-            "observed": np.array([entry.details is not None for entry in entries], np.bool_),
-            **details.columns([details.blank if entry.details is None else entry.details for entry in entries]),
-        }
+        cut = Cut(
+            self._first,
+            self._end,
+            self._rows.frozen(),
+            self._details,
+            self._others,
+            sorted([copy(entry) for entry in self._entries.values()], key=attrgetter("place")),
+            [play for play in self.open_plays.values() if type(play) is tuple],
+            [queue.array() for queue in self._queues],
+            tuple(self._last_tickets),
+        )
+        columns = cache(cut.columns)
+        return {name: Later(partial(column_of, columns, name)) for name in shapes(self._details, 0, 0)}
 
     def check_state(self, state: State) -> None:
-        """Raise if `state` cannot have returned this."""
+        """Raise if `state` cannot be that of a ledger like this one."""
         n_rounds = state["accounts"].size if "accounts" in state else 0
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys((*_COLUMNS, "pooled"), (n_rounds,))
-        if self._details is not None:
-            shapes |= dict.fromkeys(("epochs", "observed"), (n_rounds,))
-            name, blank = self._details
-            shapes |= {f"{name}.{field}": (n_rounds, len(row)) for field, row in blank._asdict().items()}
-        check_shapes(state, shapes | {"last_tickets": (len(self._queues),)})
+        check_shapes(state, shapes(self._details, n_rounds, len(self._queues)))
 
     def restore(self, state: State) -> None:
-        """Load what `state` returned."""
-        self._rounds.clear()
-        self.open_plays.clear()
-        self._young.clear()
-        for queue in self._queues:
-            queue.clear()
-        self.waiting = [0] * len(self._queues)
+        """Load the columns of a saved state."""
+        n_accounts = len(self._queues)
+        self._arrange(self._details)
+        self._clear(n_accounts)
         self._last_tickets = [int(ticket) for ticket in state["last_tickets"]]
-        fields = [field for field, _ in _COLUMNS.values()]
-        entries = []
-        for row, values in enumerate(zip(*(state[name].tolist() for name in _COLUMNS), strict=True)):
-            entry = Entry(0, 0, 1.0, 0, 0)
-            for field, value in zip(fields, values, strict=True):
-                setattr(entry, field, value)
-            if self._details is not None:
-                entry.epoch = int(state["epochs"][row])
-                entry.details = self._details.row(state, row) if state["observed"][row] else None
-            entries.append(entry)
-            if not state["pooled"][row]:
-                self._rounds.append(entry)
-            if isnan(entry.reward) and not entry.withdrawn:
-                self.open_plays[entry.account, entry.ticket] = entry
-                if self.window and not entry.left_out:
-                    self._young.append(entry)
-        for entry in sorted(entries, key=attrgetter("ticket")):  # those that are left out come last in the columns
-            if entry.queued and not entry.withdrawn:
-                self._queues[entry.account].append(entry)
-                self.waiting[entry.account] += not isnan(entry.reward) and not entry.left_out
-        self.stale = set(range(len(self._queues)))
+        table, others, self._first = tables(state, self._details, self._rows.layout, self._others)
+        self._end = len(table)
+        self._rows.load(0, table)
+        marks = table["mark"]
+        for account in range(n_accounts):
+            own = others["queued"] & (table["account"] == account)
+            self._queues[account] = Line(np.flatnonzero(own).tolist())
+            self.waiting[account] = int((own & (marks & (REWARDED | LEFT_OUT) == REWARDED)).sum())
+        is_open, data, width = marks & OPEN > 0, others["packed"].tobytes(), self._others.width
+        accounts, tickets = table["account"][is_open].tolist(), table["ticket"][is_open].tolist()
+        for place, account, ticket in zip(np.flatnonzero(is_open).tolist(), accounts, tickets, strict=True):
+            self.open_plays[account, ticket] = place, data[place * width : (place + 1) * width]
+        for place in np.flatnonzero(is_open & (marks & LEFT_OUT > 0)).tolist():
+            self._open_at(place).queued = bool(others["queued"][place])
+        if self.window:
+            young = np.flatnonzero(is_open & (marks & LEFT_OUT == 0))
+            self._young.update(zip(young.tolist(), table["round"][young].tolist(), strict=True))
+        self.stale = set(range(n_accounts))
         self._recount = set(self.stale)
 
 
-_COLUMNS: dict[str, tuple[str, type[np.generic]]] = {  # column of the saved state: field of the entry, type
-    "accounts": ("account", np.int64),
-    "tickets": ("ticket", np.int64),
-    "probabilities": ("probability", np.float64),
-    "regrets": ("regret", np.float64),
-    "rewards": ("reward", np.float64),
-    "withdrawn": ("withdrawn", np.bool_),
-    "rounds": ("round", np.int64),
-    "left_out": ("left_out", np.bool_),
-    "queued": ("queued", np.bool_),
-}
+COUNTED_EVERY = 1_024  # draws, at the latest; selectors that balance count the pending plays before every draw
 
 
 class Accounts(Protocol):
@@ -502,6 +544,8 @@ class Rounds:
         """Open a play of an account and return its number."""
         if account in self._custom:  # a user's function may raise: evaluate it before the play is opened
             self._custom[account].raw(self.evidence.accounts[account].plays + 1)
+        if not self.draws % COUNTED_EVERY and self.ledger.stale:  # so that a snapshot finds few to count
+            self.count_pending()
         self.draws += 1
         self.clock = clock = self.clock + 1
         accounts, pool = self.evidence
@@ -551,6 +595,7 @@ class Rounds:
             self.ledger.observe(entry, check_regret(proposals[account].regret))
         if self._asks_all:
             entry.details = details
+        entry.observed = True
 
     def leave_out(self, entry: Entry) -> None:
         """Leave an open play out of evidence for good."""
@@ -637,10 +682,9 @@ class Rounds:
         rewound, plays = self.ledger.count()
         for e in rewound:
             evidence.rewind(limits, sums, e)
-        for offset, entry in plays:
-            e = entry.account
+        for e, offset, regret in plays:
             position = self._position(e) + offset
-            evidence.play(limits, sums, e, position, self._increment(e, position, entry.regret))
+            evidence.play(limits, sums, e, position, self._increment(e, position, regret))
 
     def _increment(self, e: int, position: int, regret: float) -> float:
         """Return what play number `position` adds to a bound; kernels cannot evaluate a `Custom` bound."""
@@ -653,32 +697,3 @@ class Rounds:
 def check_regret(regret: float) -> float:
     # nan, which means unknown, is the only value that differs from itself.
     return nan if regret != regret else non_negative("regret", regret)
-
-
-class Late(NamedTuple):
-    """A learner that was added later."""
-
-    round: int  # number of rounds before it was added
-    delta: float  # its share
-    mode: Any = None  # how it plays and learns, if the selector has several modes
-
-
-class Changes:
-    """How the pool of a selector has changed since the start."""
-
-    def __init__(self) -> None:
-        self.late: dict[int, Late] = {}  # learners that were added
-        self.removed: dict[int, int] = {}  # learners that were removed, with the number of rounds before
-
-    def __bool__(self) -> bool:
-        return bool(self.late or self.removed)
-
-    @property
-    def since(self) -> int:
-        """The number of rounds before the last change."""
-        return max([late.round for late in self.late.values()] + list(self.removed.values()))
-
-    @property
-    def delta(self) -> float:
-        """What the statements about the learners that were added spend, in addition to delta."""
-        return sum(late.delta for late in self.late.values())

@@ -13,7 +13,8 @@ from equipoise.certificates import AnyElimination, Certificate, Comparison, Elim
 from equipoise.certificates.comparisons import check_pair
 from equipoise.confidence import lower_sum, upper_sum
 from equipoise.selectors._core import evidence
-from equipoise.selectors._core.ledger import Changes, Rounds
+from equipoise.selectors._core.ledger import Rounds
+from equipoise.selectors._core.state import Changes
 
 
 class Terms(NamedTuple):

@@ -36,14 +36,15 @@ from equipoise.selectors._core.evidence import Params as EvidenceParams
 from equipoise.selectors._core.evidence import State as EvidenceState
 from equipoise.selectors._core.evidence import open_state
 from equipoise.selectors._core.kernels import Kernels
-from equipoise.selectors._core.ledger import Accounts, Changes, Entry, Late, Rounds, check_regret
+from equipoise.selectors._core.ledger import Accounts, Rounds, check_regret
+from equipoise.selectors._core.plays import Entry
 from equipoise.selectors._core.radii import Radii
 from equipoise.selectors._core.records import Records, Terms
 from equipoise.selectors._core.settings import fixed
 from equipoise.settings import Configured, configurable, optional, setting, settings_of
 from equipoise.settings.checks import count, interval, one_of, positive, probability
 from equipoise.settings.units import DEFAULT_RANGE, agreed_units, read_units, units_columns
-from equipoise.types import AnyArray, Config, State
+from equipoise.types import AnyArray, Config, Later, State
 
 P = TypeVar("P", bound=NamedTuple)
 S = TypeVar("S", bound=NamedTuple)
@@ -125,7 +126,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
         self.randomized = "seed" in names
         self._stream: Stream | None = open_stream(self.seed) if self.randomized else None
         self.delays = "any"
-        self._changes = Changes()
+        self._changes = saving.Changes()
         accounts = self._make_accounts()
         self.confidence = self._make_confidence(accounts.size)  # of the statements about the learners of the start
         self._radii: Radii[P] = Radii(self.confidence)
@@ -410,6 +411,14 @@ class KernelSelector(Configured, Generic[P, S, D]):
         """For each learner whose rewards wait: the first play that they wait for, and how many they are."""
         return self._records.blocking()
 
+    def pending_rounds(self) -> int:
+        """The number of rewards that wait for the reward of an earlier play."""
+        return sum(self._rounds.ledger.waiting)
+
+    def pending_bytes(self) -> int:
+        """The memory of the rounds that wait for rewards, but for the newest open ones."""
+        return self._rounds.ledger.nbytes
+
     def certificate(self) -> Certificate:
         """What the rewards so far prove about the optimum and the regret."""
         return self._records.certificate()
@@ -567,7 +576,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
         i, share = self.pool_size, late_share(self.delta, len(late))
         n_new = accounts.n_accounts_of(joined.mode)
         radius = self._radius_for(share / n_new)
-        late[i] = Late(joined.round, share, joined.mode)
+        late[i] = saving.Late(joined.round, share, joined.mode)
         if joined.bound is not None:
             rounds.add_bound(joined.bound, i)
         blank = accounts.add(joined.mode)
@@ -630,6 +639,10 @@ class KernelSelector(Configured, Generic[P, S, D]):
 
     def state(self) -> State:
         """The complete state, as arrays."""
+        return {name: each.make() if isinstance(each, Later) else each for name, each in self.frozen().items()}
+
+    def frozen(self) -> Config:
+        """The same with `Later` values: in little time, however many rounds wait for rewards."""
         return {**saving.save(self._rounds, self._changes, self.delays), **units_columns(self._adopted or {})}
 
     def restore(self, state: Mapping[str, AnyArray]) -> None:

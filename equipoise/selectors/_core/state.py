@@ -10,12 +10,41 @@ import numpy as np
 from equipoise.bounds import Bound, bound_of
 from equipoise.errors import InvalidArgument
 from equipoise.kernels.records import check_columns, check_shapes, load_columns, state_columns
-from equipoise.selectors._core.ledger import Changes, Rounds
-from equipoise.types import AnyArray, State
+from equipoise.selectors._core.ledger import Rounds
+from equipoise.types import AnyArray, Config
 
 FORMAT = 1
 DELAYS = ("any", "independent", "exogenous")
 COUNTS = ("draws", "clock", "unplayed_rounds", "unreported", "format")
+
+
+class Late(NamedTuple):
+    """A learner that was added later."""
+
+    round: int  # number of rounds before it was added
+    delta: float  # its share
+    mode: Any = None  # how it plays and learns, if the selector has several modes
+
+
+class Changes:
+    """How the pool of a selector has changed since the start."""
+
+    def __init__(self) -> None:
+        self.late: dict[int, Late] = {}  # learners that were added
+        self.removed: dict[int, int] = {}  # learners that were removed, with the number of rounds before
+
+    def __bool__(self) -> bool:
+        return bool(self.late or self.removed)
+
+    @property
+    def since(self) -> int:
+        """The number of rounds before the last change."""
+        return max([late.round for late in self.late.values()] + list(self.removed.values()))
+
+    @property
+    def delta(self) -> float:
+        """What the statements about the learners that were added spend, in addition to delta."""
+        return sum(late.delta for late in self.late.values())
 
 
 class Joined(NamedTuple):
@@ -26,8 +55,8 @@ class Joined(NamedTuple):
     mode: Any
 
 
-def save(rounds: Rounds, changes: Changes, delays: str) -> State:
-    """Return everything that a selector has learned, as arrays."""
+def save(rounds: Rounds, changes: Changes, delays: str) -> Config:
+    """Return everything that a selector has learned, as arrays; those of the ledger are made later."""
     rounds.accounts.clear()
     rounds.count_pending()  # so that equal histories give equal states
     counts = (rounds.draws, rounds.clock, rounds.unplayed, len(rounds.unreported), FORMAT)
@@ -35,7 +64,7 @@ def save(rounds: Rounds, changes: Changes, delays: str) -> State:
     modes = np.array([each.mode for each in late], np.int64).reshape(-1, len(fields)) if fields else None
     return {
         **state_columns(rounds.state),
-        **{f"ledger.{name}": array for name, array in rounds.ledger.state().items()},
+        **{f"ledger.{name}": array for name, array in rounds.ledger.frozen().items()},
         "eliminated": np.array(rounds.eliminated, np.int64),
         **{name: np.array([number], np.int64) for name, number in zip(COUNTS, counts, strict=True)},
         "delays": np.array([DELAYS.index(delays), rounds.ledger.window], np.int64),
