@@ -6,7 +6,9 @@ event. A damaged log is an error: it never starts empty, and never with a part o
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import NamedTuple
 
@@ -44,7 +46,8 @@ def recover(journal: Journal, template: Portfolio | None = None) -> Recovered:
     damaged = []
     for start in starts(journal):
         try:
-            state = start.state()
+            with _uncollected():
+                state = start.state()
         except UnreadableFile as error:
             logger.warning("%s; trying the one before it", error)
             damaged.append(start.seq)
@@ -91,7 +94,9 @@ def first_state(journal: Journal) -> Config:
 
 
 def fold(journal: Journal, state: Config, seq: int, template: Portfolio | None, read: Read | None = None) -> Recovered:
-    portfolio, start = restore(state, template), seq
+    start = seq
+    with _uncollected():
+        portfolio = restore(state, template)
     for event in (read or journal.read)(seq + 1):
         if event.kind == DECIDED and event.data["digest"] is None:
             raise UnreadableFile(f"event {event.seq} has lost its context, so nothing can be folded from before it")
@@ -108,6 +113,18 @@ def fold(journal: Journal, state: Config, seq: int, template: Portfolio | None, 
     if template is not None:
         portfolio.give_fallback(template.settings.fallback)
     return Recovered(portfolio, seq, start)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Make many objects at once: looking through them again and again would take as long as making them."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def describe_changed_rule(portfolio: Portfolio) -> str:
