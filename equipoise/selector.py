@@ -243,9 +243,7 @@ class ReportsPending(Protocol):
 
 
 class MeasuresPending(Protocol):
-    """Says how many rewards wait for the reward of an earlier play, and how much memory the plays take that wait."""
-
-    def pending_rounds(self) -> int: ...
+    """Says how much memory the plays take that wait for rewards."""
 
     def pending_bytes(self) -> int: ...
 

@@ -15,11 +15,12 @@ from equipoise.types import Config
 
 
 class SnapshotInfo(NamedTuple):
-    """A snapshot: the number of the last event in it, whether events before it lost data, and when it was taken."""
+    """A snapshot: the last event in it, whether events before it lost data, when it was taken, and its size."""
 
     seq: int
     is_base: bool
     time: float
+    size: int = 0  # in bytes
 
 
 class WrittenBy(NamedTuple):

@@ -6,7 +6,9 @@ event. A damaged log is an error: it never starts empty, and never with a part o
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import NamedTuple
 
@@ -46,7 +48,8 @@ def recover(journal: Journal, template: Portfolio | None = None) -> Recovered:
     damaged = []
     for start in starts(journal):
         try:
-            state = start.state()
+            with _uncollected():
+                state = start.state()
         except FileUnavailable:
             raise  # that the file cannot be read now says nothing about the snapshot
         except UnreadableFile as error:
@@ -97,7 +100,8 @@ def first_state(journal: Journal) -> Config:
 def fold(journal: Journal, state: Config, seq: int, template: Portfolio | None, read: Read | None = None) -> Recovered:
     start = seq
     try:
-        portfolio = restore(state, template)
+        with _uncollected():
+            portfolio = restore(state, template)
     except StoreConflict:
         raise
     except Exception as error:
@@ -141,6 +145,18 @@ def note_writer(journal: Journal, portfolio: Portfolio) -> None:
             *(journal.portfolio, before, journal.last_seq, __version__, version),
         )
     journal.note_rule(name, version)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Make many objects at once: looking through them again and again would take as long as making them."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def describe_changed_rule(portfolio: Portfolio) -> str:

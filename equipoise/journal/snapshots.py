@@ -31,7 +31,7 @@ class Background:
         self._due, self.lock = Signal(), Lock()
         self._closing = False
         self.pause_seconds = 0.0  # for which the portfolio waited at the last snapshot
-        self.bytes: int | None = None  # of the last snapshot, once there was one
+        self.bytes = snapshots[0].size if snapshots else 0  # of the last snapshot
         self.error = ""  # of the last snapshot, if it failed
         self._thread = Thread(target=self._run, name=f"equipoise snapshots {journal.portfolio}", daemon=True)
         self._thread.start()

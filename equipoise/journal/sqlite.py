@@ -357,8 +357,9 @@ class SQLiteJournal:
 
     def snapshots(self) -> list[SnapshotInfo]:
         """The complete snapshots, the newest first."""
-        rows = self._query("SELECT seq, base, time FROM snapshots ORDER BY seq DESC")
-        return [SnapshotInfo(seq, bool(base), time) for seq, base, time in rows]
+        size = "(SELECT coalesce(sum(length(data)), 0) FROM snapshot_parts WHERE snapshot_parts.seq = snapshots.seq)"
+        rows = self._query(f"SELECT seq, base, time, {size} FROM snapshots ORDER BY seq DESC")
+        return [SnapshotInfo(seq, bool(base), time, size) for seq, base, time, size in rows]
 
     def get_snapshot(self, seq: int) -> Config:
         """The state at an event; raises `UnreadableFile` if the snapshot is damaged."""

@@ -353,7 +353,7 @@ class RewardMonitor:
 
     def frozen(self) -> Config:
         """Return the state as it is now, with the plays made later: of those that are not open, nothing changes."""
-        queues, opened = [list(stream.queue) for stream in self.streams()], frozenset(self.open)
+        queues, opened = [list(stream.queue) for stream in self.streams()], list(self.open)
         return {
             "settings": (self.total_delta, tuple(self.law), self.since, self.epoch),
             "arms": [(arm, stream.frozen()) for arm, stream in self.arms.items()],
@@ -386,16 +386,18 @@ class RewardMonitor:
         return monitor
 
 
-def _plays(queues: Iterable[Iterable[Play]], opened: Collection[int]) -> list[Plain]:
-    """Return the rows of the plays in some queues, of which some were open."""
+def _plays(queues: Iterable[Iterable[Play]], rounds: Iterable[int]) -> list[Plain]:
+    """Return the rows of the plays in some queues, open in these rounds."""
+    opened = frozenset(rounds)
     plays = {play.round: play for queue in queues for play in queue}
     return [
         (play.round, play.learner, play.width, nan if play.round in opened else play.reward) for play in plays.values()
     ]
 
 
-def _open_rounds(queues: Iterable[Iterable[Play]], opened: Collection[int]) -> list[int]:
+def _open_rounds(queues: Iterable[Iterable[Play]], rounds: Iterable[int]) -> list[int]:
     """Return the rounds of the open plays; one that no stream waits for any more is forgotten."""
+    opened = frozenset(rounds)
     return sorted({play.round for queue in queues for play in queue if play.round in opened})
 
 

@@ -424,6 +424,7 @@ class Reporter:
         """Return open, overdue and blocking decisions, failures, and where time went."""
         state = self._state
         oldest, names, sizes = state.tickets.oldest(), state.pool.names, state.selection.can.sizes
+        blocked = {} if state.selection.can.pending is None else state.selection.can.pending.blocking()
         overdue = takewhile(state.tickets.is_overdue, state.tickets.open.heads())  # times are in the order of rounds
         return {
             "rounds": state.tickets.round,
@@ -432,7 +433,7 @@ class Reporter:
             "held_rewards": len(state.tickets.held),
             "overdue": sum(1 for _ in overdue),
             "extended": state.tickets.n_extended(),
-            "waiting_rounds": len(state.tickets.held) + (0 if sizes is None else sizes.pending_rounds()),
+            "waiting_rounds": len(state.tickets.held) + sum(held_up for _, held_up in blocked.values()),
             "waiting_bytes": state.tickets.held.nbytes + (0 if sizes is None else sizes.pending_bytes()),
             "oldest_open": None if oldest is None else {"id": oldest.id, **self._age(oldest)},
             "blocking": [

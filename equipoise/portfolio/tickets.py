@@ -39,6 +39,7 @@ from equipoise.storage.codec import digest as context_digest
 from equipoise.types import Action, Config, Context, Later, Outcome, Plain
 
 RECENT = 256  # open decisions that are kept as objects
+MIN_REMOVED = 64  # entries, before a dict is made again without gaps
 COPIED = (list, tuple, dict)
 EXACT = frozenset({NoneType, bool, int, float, str})  # types whose values are equal in every respect when read again
 T = TypeVar("T")
@@ -217,14 +218,17 @@ class Head(NamedTuple):
     play: int  # of the learner that was drawn; 0 if there is none
 
 
-Packed: TypeAlias = tuple[int, float, int | None, int, int | None, int, Encoded]  # the fields of its head, and the row
+# The fields of its head, and the encoded row. A plain tuple of these is nothing to the garbage collector.
+Packed: TypeAlias = tuple[int, float, int | None, int, int | None, int, bytes]
 
 
 class OpenTickets:
     """The open decisions by their ids, in the order of their rounds."""
 
     def __init__(self) -> None:
-        self._tickets: OrderedDict[str, Ticket | Packed] = OrderedDict()
+        self._tickets: dict[str, Ticket | Packed] = {}
+        self._removed = 0  # since the dict has no gaps, which the search for the first entry would pass
+        self._objects: dict[str, Ticket] = {}  # those that are not packed
         self._recent: deque[str] = deque()  # ids of objects, in the order in which they become bytes
 
     def __len__(self) -> int:
@@ -238,7 +242,7 @@ class OpenTickets:
 
     def add(self, ticket: Ticket, *, keep: bool = False) -> None:
         """Add a decision; with `keep` it stays this object until it is closed."""
-        self._tickets[ticket.id] = ticket
+        self._tickets[ticket.id] = self._objects[ticket.id] = ticket
         if not keep:
             self._note(ticket.id)
 
@@ -247,15 +251,16 @@ class OpenTickets:
         recent.append(id_)
         for _ in range(min(2, len(recent) - RECENT)):
             oldest = recent.popleft()
-            ticket = self._tickets.get(oldest)
-            if isinstance(ticket, Ticket) and _is_exact(ticket):
+            ticket = self._objects.get(oldest)
+            if ticket is not None and _is_exact(ticket):
                 self._tickets[oldest] = _packed(ticket.to_row())
+                del self._objects[oldest]
 
     def get(self, id_: str) -> Ticket | None:
         """Return an open decision; changes of it are kept."""
         ticket = self._tickets.get(id_)
         if isinstance(ticket, tuple):
-            ticket = self._tickets[id_] = Ticket.from_row(decode_body(ticket[-1]))
+            ticket = self._tickets[id_] = self._objects[id_] = Ticket.from_row(decode_body(ticket[-1]))
             self._note(id_)
         return ticket
 
@@ -267,6 +272,10 @@ class OpenTickets:
 
     def remove(self, id_: str) -> None:
         del self._tickets[id_]
+        self._objects.pop(id_, None)
+        self._removed += 1
+        if self._removed > MIN_REMOVED + len(self._tickets) // 16:
+            self._tickets, self._removed = dict(self._tickets), 0
 
     def is_oldest(self, ticket: Ticket) -> bool:
         """Whether no decision of an earlier round is open."""
@@ -288,19 +297,28 @@ class OpenTickets:
 
     def objects(self) -> list[Ticket]:
         """Return the decisions that are kept as objects."""
-        return [ticket for ticket in self._tickets.values() if isinstance(ticket, Ticket)]
+        return list(self._objects.values())
 
-    def rows(self) -> list[Config | Encoded]:
-        """Return all decisions as data that an archive can hold; later changes do not change it."""
-        return [ticket[-1] if isinstance(ticket, tuple) else ticket.to_row() for ticket in self._tickets.values()]
+    def frozen(self) -> Later:
+        """Return all decisions as rows that an archive can hold, made later."""
+        rows = {id_: ticket.to_row() for id_, ticket in self._objects.items()}
+        return Later(partial(_saved, list(self._tickets.values()), rows))
 
     def restore(self, rows: Iterable[Mapping[str, Plain]], keep: Collection[int] = ()) -> None:
         """Load saved rows; the decisions of the rounds in `keep` stay the same objects until they are closed."""
-        self._tickets, self._recent = OrderedDict(), deque()
+        self._tickets, self._objects, self._recent, self._removed = {}, {}, deque(), 0
         for saved in rows:
             row = old_forms.ticket(saved)
             kept = row["round"] in keep or not _is_exact_row(row)
-            self._tickets[row["id"]] = Ticket.from_row(row) if kept else _packed(row)
+            if kept:
+                self._tickets[row["id"]] = self._objects[row["id"]] = Ticket.from_row(row)
+            else:
+                self._tickets[row["id"]] = _packed(row)
+
+
+def _saved(tickets: Iterable[Ticket | Packed], rows: Mapping[str, Config]) -> list[Config | Encoded]:
+    """Return packed decisions as they are, and of the other ones these rows."""
+    return [Encoded(ticket[-1]) if isinstance(ticket, tuple) else rows[ticket.id] for ticket in tickets]
 
 
 def _packed(row: Mapping[str, Plain]) -> Packed:
@@ -628,7 +646,7 @@ class Tickets:
             "time": self.time,
             "ids": self.ids.state(),
             "callers": self.callers.frozen(),
-            "open": self.open.rows(),
+            "open": self.open.frozen(),
             "held": self.held.frozen(),
             **({"extensions": list(self.extensions)} if self.extensions else {}),
         }

@@ -76,12 +76,12 @@ class Encoded(bytes):
     __slots__ = ()
 
 
-def encode_body(value: Plain) -> Encoded:
-    """Return a value as it is written within another one."""
-    return Encoded(encode(value)[1:])
+def encode_body(value: Plain) -> bytes:
+    """Return a value as it is written within another one; `Encoded` says so there."""
+    return encode(value)[1:]
 
 
-def decode_body(data: Encoded) -> Plain:
+def decode_body(data: bytes) -> Plain:
     """Return the value that `encode_body` wrote."""
     return _read(data)
 

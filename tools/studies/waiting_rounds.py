@@ -62,7 +62,7 @@ def run(selector: str, deadline: str | None, missing: int, rounds: int, folder: 
         "memory": memory / 2**20,
         "cpu": cpu * 1e6,
         "pause": max([*pauses, health["snapshot_seconds"]]),
-        "snapshot": (health["state_bytes"] or 0) / 1e6,
+        "snapshot": health["state_bytes"] / 1e6,
         "waiting": waiting,
     }
 

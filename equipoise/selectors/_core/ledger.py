@@ -372,7 +372,7 @@ class Ledger:
             self._details,
             self._others,
             sorted([copy(entry) for entry in self._entries.values()], key=attrgetter("place")),
-            [play for play in self.open_plays.values() if type(play) is tuple],
+            list(self.open_plays.values()),
             [queue.array() for queue in self._queues],
             tuple(self._last_tickets),
         )

@@ -168,7 +168,7 @@ class Cut(NamedTuple):
     details: Details | None
     others_layout: Layout
     entries: list[Entry]
-    parked: list[tuple[int, bytes]]
+    open_plays: list[Entry | tuple[int, bytes]]
     queues: list[AnyArray]
     last_tickets: tuple[int, ...]
 
@@ -201,10 +201,11 @@ class Cut(NamedTuple):
             return columns
         columns |= {"epochs": column("epoch", np.int64), "observed": marks & DETAILED > 0}
         others: State = {}
-        if self.parked and self.others_layout.width:
-            packed = self.others_layout.table(b"".join([data for _, data in self.parked]))
+        parked = [play for play in self.open_plays if isinstance(play, tuple)]
+        if parked and self.others_layout.width:
+            packed = self.others_layout.table(b"".join([data for _, data in parked]))
             others = {name: packed[name] for name, *_ in self.others_layout.fields}
-        of_others = np.array([place for place, _ in self.parked], np.intp) - first
+        of_others = np.array([place for place, _ in parked], np.intp) - first
         seen = [details.blank if entry.details is None else entry.details for entry in objects]
         for field, blank in details.blank._asdict().items():
             values = np.tile(np.array(blank), (size, 1))

@@ -411,10 +411,6 @@ class KernelSelector(Configured, Generic[P, S, D]):
         """For each learner whose rewards wait: the first play that they wait for, and how many they are."""
         return self._records.blocking()
 
-    def pending_rounds(self) -> int:
-        """The number of rewards that wait for the reward of an earlier play."""
-        return sum(self._rounds.ledger.waiting)
-
     def pending_bytes(self) -> int:
         """The memory of the rounds that wait for rewards, but for the newest open ones."""
         return self._rounds.ledger.nbytes
