@@ -84,6 +84,8 @@ class Retainer:
             raise InvalidArgument(f"ids is {ids!r:.80}, but must be a list of ids")
         with self._one_at_a_time, self._snapshots:
             self._archive.clean()
+            if ids is not None and self._journal.has_archived(ids):
+                self._archive.check_complete()
             state, seq, keep = self._note(ids, before)
             self._journal.put_snapshot(seq, state, base=True)
             self._journal.put_snapshot(seq + 1, state)  # the event of the redaction changes no state
@@ -124,7 +126,7 @@ class Retainer:
                 if not any(snapshot.is_base for snapshot in later):
                     journal.make_base(later[-1].seq)
             self._archive.write(first, last)
-            journal.note_archived(last, self._settings.archive)
+            journal.note_archived(last, self._settings.archive or journal.archive_folder)
         logger.info("%s: events up to %d were archived", journal.portfolio, last)
         return True
 
