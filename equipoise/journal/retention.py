@@ -146,9 +146,11 @@ class Retainer:
             try:
                 self.run_once()
                 self.error = ""
-            except (EquipoiseError, OSError) as error:
-                self.error = str(error)
-                logger.warning("%s: retention failed and is tried again: %s", self._journal.portfolio, error)
+            except Exception as error:  # of a learner that cannot be saved, too
+                self.error = str(error) or type(error).__name__
+                expected = isinstance(error, EquipoiseError | OSError)
+                name = self._journal.portfolio
+                logger.warning("%s: retention failed and is tried again: %s", name, error, exc_info=not expected)
             ages = [age for age in (self._settings.contexts, self._settings.events) if age is not None]
             shortest = min(ages, default=MAX_PERIOD * PASSES)
             self._changed.wait(min(max(shortest / PASSES, MIN_PERIOD), MAX_PERIOD))

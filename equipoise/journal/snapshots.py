@@ -65,7 +65,8 @@ class Background:
             try:
                 self.snapshot()
                 self.error = ""
-            except EquipoiseError as error:
-                self.error = str(error)
-                logger.warning("no snapshot was stored: %s", error)
+            except Exception as error:  # of a learner too: the events are there, and the next snapshot may succeed
+                self.error = str(error) or type(error).__name__
+                expected = isinstance(error, EquipoiseError)
+                logger.warning("no snapshot was stored: %s", error, exc_info=not expected)
                 self.next = self._journal.last_seq + self._every

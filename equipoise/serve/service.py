@@ -91,8 +91,9 @@ class Served:
         self.board.store()
         try:
             self.engine.close()
-        except EquipoiseError as error:  # a full disk, say; the next start folds what the snapshot lacks
-            logger.warning("%s was closed without a snapshot: %s", self.name, error)
+        except Exception as error:  # a full disk, or a learner; the next start folds what the snapshot lacks
+            expected = isinstance(error, EquipoiseError)
+            logger.warning("%s was closed without a snapshot: %s", self.name, error, exc_info=not expected)
 
 
 class Failed(NamedTuple):
