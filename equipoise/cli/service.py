@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,6 +52,7 @@ def serve(
     debug: Annotated[bool, typer.Option("--debug", help="Log every request.")] = False,
 ) -> None:
     """Serve portfolios over HTTP; every answer is durable. SIGHUP applies changed files, SIGTERM drains and ends."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it would end the process; the imports below take a second
     require("equipoise serve", "starlette", "uvicorn", "msgspec", "prometheus_client")
     from equipoise.serve.server import serve
     from equipoise.serve.service import open_in, open_in_memory

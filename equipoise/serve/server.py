@@ -102,6 +102,7 @@ def serve(
     addressed by the names in `extra_hosts`, such as the name of a reverse proxy. Tokens are required with
     `require_tokens`, and in a data folder that has had some. With `debug`, every request is logged.
     """
+    signals = Signals()  # before any file is read, so that a later change of it is not missed
     os.umask(0o077)  # journals hold contexts of users
     tokens = tokens_to_serve(token_file, require_tokens)
     check_names(host, extra_hosts, tokens)
@@ -115,7 +116,6 @@ def serve(
     limits = {"max_open": max_open, "max_open_bytes": max_open_bytes, "max_state_bytes": max_state_bytes}
     settings = Settings(hosts=hosts_for(host, extra_hosts, LOOPBACK_HOSTS), **limits)  # type: ignore[arg-type]
     service = Service(tokens, settings, open_portfolio)
-    signals = Signals()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             with signals.at_start():
@@ -149,6 +149,8 @@ class Signals:
         """Give up at once what is being opened when a signal ends the start; its journal stays as it is."""
         self._starting, before = True, signal.signal(signal.SIGINT, self._end)
         try:
+            if self.ended:
+                raise Stopped
             yield
         finally:
             self._starting = False

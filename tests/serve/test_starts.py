@@ -403,12 +403,24 @@ def slow(config):
 server.serve(Path("arms.toml"), slow, port=0, token_file=Path("tokens.json"))
 """
 
+IMPORTING = """
+import sys, time
+from pathlib import Path
+from equipoise.cli import main, service
 
-def begin(folder: Path, seconds: float) -> subprocess.Popen[str]:
+def slow(*packages):
+    Path("opening").touch()
+    time.sleep(float(sys.argv[1]))
+
+service.require = slow
+main(["serve", "arms.toml", "--memory", "--port", "0"])
+"""
+
+
+def begin(folder: Path, seconds: float, code: str = SLOW) -> subprocess.Popen[str]:
     (folder / "arms.toml").write_text(ARMS)
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOW, str(seconds)], cwd=folder, stderr=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-c", code, str(seconds)]
+    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
     while not (folder / "opening").exists():
         assert process.poll() is None
         asyncio.run(asyncio.sleep(0.01))
@@ -437,3 +449,24 @@ def test_a_hang_up_during_a_start_is_a_reload_after_it(tmp_path: Path) -> None:
             if "explore" in line and "serving" in log:
                 process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0 and "config: changes {'explore': 0.25}" in log
+
+
+def test_a_hang_up_before_a_start_is_harmless(tmp_path: Path) -> None:
+    """While it imported its modules, it ended the process; no file was read yet."""
+    process = begin(tmp_path, 0.2, IMPORTING)
+    process.send_signal(signal.SIGHUP)
+    assert process.stderr is not None
+    with process.stderr as lines:
+        for line in lines:
+            if "serving" in line:
+                process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+
+
+def test_a_signal_before_a_start_ends_it(tmp_path: Path) -> None:
+    """Between the first file that is read and the start."""
+    early = SLOW.replace("server.serve(", "server.file_limit = slow\nserver.serve(")
+    process = begin(tmp_path, 1.0, early.replace("return open_in_memory(config)", "return 100"))
+    process.send_signal(signal.SIGTERM)
+    _, log = process.communicate(timeout=60)
+    assert process.returncode == 0 and "serving" not in log and '"stopped"' in log
