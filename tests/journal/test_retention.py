@@ -407,6 +407,17 @@ def test_the_journal_remembers_the_folder_of_its_archive(tmp_path: Path) -> None
     assert not (tmp_path / "shop.db.archive").exists()
 
 
+def test_the_snapshots_of_a_removal_are_the_newest_ones(tmp_path: Path) -> None:
+    """Health and metrics said that there was none, and another one was stored at the same event."""
+    live = serve_people(tmp_path / "shop.db", 10)
+    live.redact(["round 3"])
+    info = live.journal.snapshots()[0]
+    health = live.journal_health()
+    assert (health["snapshot"], health["state_bytes"]) == (info.seq, info.size) == (live.journal.last_seq, info.size)
+    live.close()
+    assert live.journal.snapshots()[0] == info
+
+
 @pytest.mark.parametrize("change", ["moved", "another folder", "one file gone"])
 def test_contexts_that_may_be_in_a_missing_archive_are_not_said_to_be_gone(tmp_path: Path, change: str) -> None:
     path, folder = tmp_path / "shop.db", tmp_path / "shop.db.archive"
