@@ -23,7 +23,10 @@ DataFolder = Annotated[Path, typer.Option(help="Folder of the journals and token
 DATA = Path("equipoise-data")
 MAX_OPEN, MAX_STATE_BYTES = 100_000, 64 * MIB
 MaxOpenBytes = Annotated[
-    int | None, typer.Option(min=1, help="Most bytes that these take. Default: 10 KiB for each of --max-open.")
+    int | None,
+    typer.Option(
+        min=1, help="Most bytes of these and of the rewards behind them. Default: 10 KiB for each of --max-open."
+    ),
 ]
 MaxStateBytes = Annotated[int, typer.Option(min=1, help="Most bytes of an array of a learner's state.")]
 

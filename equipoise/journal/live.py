@@ -155,6 +155,7 @@ class LivePortfolio:
     restarted_settings = _property_of_portfolio(Portfolio.restarted_settings)
     pending = _property_of_portfolio(Portfolio.pending)
     n_pending = _property_of_portfolio(Portfolio.n_pending)
+    waiting_bytes = _property_of_portfolio(Portfolio.waiting_bytes)
     unfinished = _property_of_portfolio(Portfolio.unfinished)
     failed_updates = _property_of_portfolio(Portfolio.failed_updates)
     time = _property_of_portfolio(Portfolio.time)

@@ -160,6 +160,12 @@ class PortfolioState:
     def reward_range(self) -> tuple[float, float] | None:
         return self.selection.reward_range(self.settings.reward_range)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """The memory of the rewarded rounds behind a missing reward."""
+        sizes = self.selection.can.sizes
+        return self.tickets.held.nbytes + self.updates.nbytes + (0 if sizes is None else sizes.pending_bytes())
+
     def check_reward(self, reward: float) -> float:
         """Return the reward as a float; raise an error if it is invalid."""
         return in_range("reward", reward, self._limits)

@@ -21,17 +21,32 @@ from math import isnan
 from time import perf_counter
 from typing import NamedTuple
 
+import numpy as np
+
 from equipoise.errors import InvalidArgument
+from equipoise.features import Offers
 from equipoise.learner import AdaptedLearner
 from equipoise.portfolio.pool import Member, Pool, describe_error
 from equipoise.portfolio.tickets import Ticket, Tickets
 from equipoise.selector import Updates
-from equipoise.types import Config
+from equipoise.types import Config, Context
 
 MAX_FAILED_UPDATES = 1_000
+BYTES_OF_DECISION, BYTES_OF_ID = 1_400, 60  # without the context, and of the id of an action without its characters
 NOT_TRIED = "not tried: the learner was paused"  # the error of an update during a pause
 REFUSED = "refused: "  # begins the error of an update that the learner refused
 Failures = Mapping[tuple[int, int], str]  # the errors of updates that failed according to a log, by learner and round
+
+
+def size_of(context: Context) -> int:
+    """Return about how many bytes an open decision in this context takes; right within a factor of two."""
+    size = BYTES_OF_DECISION
+    if isinstance(context, np.ndarray):
+        size += context.nbytes
+    elif isinstance(context, Offers):
+        size += context.actions.nbytes + (0 if context.shared is None else context.shared.nbytes)
+        size += sum(map(len, context.ids or ())) + BYTES_OF_ID * len(context.ids or ())
+    return size
 
 
 class FailedUpdate(NamedTuple):
@@ -59,6 +74,8 @@ class LearnerUpdates:
         self.sharing: set[int] = set()  # learners that learn from every round
         # The learners that learn in the order of their plays, with the rounds that each still has to learn from.
         self.in_order: dict[int, deque[Ticket]] = {i: deque() for i in in_order}
+        self._waiting: dict[int, int] = {}  # sizes of rewarded decisions in these queues, by round
+        self.nbytes = 0  # their sum
         self._failed: deque[tuple[FailedUpdate, Ticket]] = deque()
         self.forgotten = 0  # failed updates that were dropped because the list was full
         self.unordered: set[int] = set()  # learners that have learned from a round before an earlier one, or not at all
@@ -123,7 +140,17 @@ class LearnerUpdates:
                 self._advance(i, failures, failed)
             else:
                 self._update(i, ticket, failures, failed)
+        own = (queues[i] for i in self.learners_of(ticket) if i in queues)
+        if any(queue and queue[0].round <= ticket.round for queue in own):
+            size = self._waiting[ticket.round] = size_of(ticket.context)
+            self.nbytes += size
         return failed
+
+    def _count_waiting(self) -> None:
+        """Count the memory of all rewarded decisions that a learner still has to learn from."""
+        tickets = {ticket.round: ticket for queue in self.in_order.values() for ticket in queue}
+        self._waiting = {k: size_of(ticket.context) for k, ticket in tickets.items() if not isnan(ticket.reward)}
+        self.nbytes = sum(self._waiting.values())
 
     def withdraw(self, ticket: Ticket, failures: Failures | None) -> list[FailedUpdate]:
         """Forget a round that did not happen, and make the updates that waited for it."""
@@ -139,11 +166,13 @@ class LearnerUpdates:
         self.sharing.discard(i)
         if i in self.in_order:
             self.in_order[i] = deque(ticket for ticket in self.in_order[i] if ticket.learner == i)
+            self._count_waiting()
 
     def remove(self, i: int) -> None:
         """Let a removed learner learn nothing more."""
         self.sharing.discard(i)
         self.in_order.pop(i, None)
+        self._count_waiting()
         self._failed = deque((update, ticket) for update, ticket in self._failed if update.learner != i)
 
     def retry(self, failures: Failures | None) -> tuple[int, list[FailedUpdate]]:
@@ -158,7 +187,7 @@ class LearnerUpdates:
         queue = self.in_order[i]
         while queue and not isnan(queue[0].reward):
             self._update(i, queue[0], failures, failed)
-            queue.popleft()
+            self.nbytes -= self._waiting.pop(queue.popleft().round, 0)
 
     def _update(
         self,
@@ -269,6 +298,7 @@ class LearnerUpdates:
         tickets |= {ticket.round: ticket for ticket in open_tickets}
         self.sharing = set(state["sharing"])
         self.in_order = {i: deque(tickets[round_] for round_ in rounds) for i, rounds in state["queues"]}
+        self._count_waiting()
         self._failed = deque((FailedUpdate(*row), tickets[row[1]]) for row in state["failed"])
         self.forgotten = state["forgotten"]
         self.unordered = set(state.get("unordered", ()))  # format 1 had none

@@ -106,7 +106,7 @@ def unpack(data: bytes, path: Path) -> Plain:
 def describe_part(part: object, *, frozen: bool = False) -> Config:
     """Class, settings and state of a learner or selector; a frozen state may have values that are made later."""
     saved = fingerprint(part)
-    state = part.frozen() if frozen and implements(part, Freezes) else savable(part).state()
+    state: Plain = part.frozen() if frozen and implements(part, Freezes) else savable(part).state()
     if frozen and not saved["ours"]:
         state = Encoded(encode_body(state))  # now, as its arrays may be the ones that the part goes on with
     return {**saved, "name": part_name(part), "state": state}
