@@ -114,10 +114,10 @@ def _check_open(config: PortfolioConfig, rate: float, size: int, limits: Setting
     `rate` is the number of decisions in a second.
     """
     deadline = config.settings.deadline
-    if not isinstance(deadline, float):
-        typer.echo(f"{config.name} has no deadline in seconds: missing rewards decide how many decisions wait")
+    if deadline is None:
+        typer.echo(f"{config.name} has no deadline: missing rewards decide how many decisions wait")
         return True
-    waiting = rate * deadline
+    waiting = rate * deadline if isinstance(deadline, float) else deadline
     typer.echo(
         f"at {rate:g} decisions a second, at most {waiting:,.0f} wait for rewards; contexts of the dry round take "
         f"{waiting * size / 1e6:,.1f} MB"
