@@ -167,6 +167,15 @@ def damage(path: Path, statement: str, *arguments: object) -> None:
         assert connection.execute(statement, arguments).rowcount > 0
 
 
+def test_a_snapshot_is_of_a_frozen_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Making the whole state while the portfolio waits takes seconds with many open decisions."""
+    with reopened(tmp_path / "shop.db", make) as live:
+        play(live, 20)
+        monkeypatch.setattr(Portfolio, "state", lambda portfolio: pytest.fail("it made the whole state"))
+        assert live.snapshot() == live.journal.last_seq
+        assert live.redact(["round 1"]) == 2
+
+
 class Lent:
     """A learner that is not registered, lends its own array as its state, and sometimes has none."""
 
