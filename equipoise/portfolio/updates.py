@@ -324,13 +324,15 @@ class LearnerUpdates:
 
     def frozen(self) -> Config:
         """Return the state as it is now, with the decisions made later."""
-        kept = {round_: Encoded(each.ticket) for round_, each in self._kept.items() if isinstance(each.ticket, bytes)}
         objects = [each.ticket for each in self._kept.values() if isinstance(each.ticket, Ticket)]
         objects += [ticket for _, ticket in self._failed]
-        rows = kept | {ticket.round: ticket.to_row() for ticket in objects}
+        rows, opened = (
+            {ticket.round: ticket.to_row() for ticket in objects},
+            self._tickets.open.frozen_of(self._n_queues),
+        )
         return {
             "sharing": sorted(self.sharing),
-            "tickets": Later(partial(_by_round, self._tickets.open.frozen_of(self._n_queues), rows)),
+            "tickets": Later(partial(_by_round, opened, dict(self._kept), rows)),
             "queues": [(i, list(queue)) for i, queue in sorted(self.in_order.items())],
             "failed": [tuple(update) for update, _ in self._failed],
             "forgotten": self.forgotten,
@@ -361,6 +363,7 @@ def _ticket(kept: Kept) -> Ticket:
     return kept.ticket if isinstance(kept.ticket, Ticket) else Ticket.from_row(decode_body(kept.ticket))
 
 
-def _by_round(opened: Later, rows: Mapping[int, Config | Encoded]) -> list[Config | Encoded]:
-    """Return the rows of open decisions and other ones, the earliest round first."""
-    return [row for _, row in sorted((opened.make() | rows).items())]
+def _by_round(opened: Later, kept: Mapping[int, Kept], rows: Mapping[int, Config]) -> list[Config | Encoded]:
+    """Return the rows of open and of kept decisions, the earliest round first; `rows` has those that are objects."""
+    packed = {round_: Encoded(each.ticket) for round_, each in kept.items() if isinstance(each.ticket, bytes)}
+    return [row for _, row in sorted((opened.make() | packed | rows).items())]
