@@ -1,8 +1,8 @@
 """Applying the files of portfolios: at a start, and again while the service runs.
 
 Both are `apply_files`. What is safe to change is changed, as `declaring` says. A file that is refused concerns its own
-portfolio only: one that is running stays as it is, with the settings that it has; one that is not answers 503. All files
-are read first: files that have the same name are all refused, as each would change what the others say.
+portfolio only: one that is running stays as it is, with the settings that it has; one that is not answers 503. Files
+with the same name are all refused, as each would change what the others say.
 """
 
 from __future__ import annotations
