@@ -277,6 +277,25 @@ def test_tokens_of_an_older_release_are_required_from_then_on(tmp_path: Path) ->
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_tokens_that_a_reload_finds_are_required_from_then_on(
+    tmp_path: Path, anyio_backend: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file that was copied into the folder was in force, and without it the next start was open again."""
+    file, other = tmp_path / "tokens.json", tmp_path / "other" / "tokens.json"
+    other.parent.mkdir()
+    secret = add_token(other, "one", ["read"])
+    (tmp_path / "arms.toml").write_text(ARMS)
+    service = Service(tokens_to_serve(file, required=False), Settings(), open_in_memory)
+    file.write_text(other.read_text())
+    await reload_files(service, tmp_path / "arms.toml", file)
+    assert service.tokens.find(secret) is not None
+    file.unlink()
+    with pytest.raises(InvalidArgument, match="the folder has had some"):
+        tokens_to_serve(file, required=False)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("content", [None, "", '{"version": 1, "tokens": []}'])
 async def test_a_reload_never_takes_the_tokens_away(
     content: str | None, tmp_path: Path, anyio_backend: str, caplog: pytest.LogCaptureFixture
