@@ -99,7 +99,7 @@ def test_events_without_refusals_are_as_before() -> None:
 @pytest.mark.parametrize("share_data", [True, False])
 def test_an_unknown_id_is_refused_and_pauses_nobody(share_data: bool) -> None:
     """One learner does not read ids. The other one was paused, by ids that anybody may send."""
-    known, unknown = Offers([[0.5], [0.5]], None, ["red", "blue"]), Offers([[0.5], [0.5]], None, ["red", "grey"])
+    known, unknown = Offers([[0.5], [0.5]], None, ["red", "blue"]), Offers([[0.5], [0.5]], None, ["red", "gray"])
     learners = [OFUL(1, name="features"), OFUL(features=OneHot(["red", "blue"]), name="ids")]
     portfolio, events = Portfolio(learners, RealizedBalancing(2), share_data=share_data, seed=1), list[Event]()
     portfolio.on_event(events.append)
@@ -109,7 +109,7 @@ def test_an_unknown_id_is_refused_and_pauses_nobody(share_data: bool) -> None:
         portfolio.learn(decision, 0.5)
     row = portfolio.health()["learners"][1]
     assert (row["state"], row["failures"], row["last_error"], portfolio.failed_updates) == ("active", 0, "", ())
-    assert row["refused"] > 0 and "'grey' is unknown" in row["last_refusal"]
+    assert row["refused"] > 0 and "'gray' is unknown" in row["last_refusal"]
     assert {event.kind for event in events} == {"decided", "rewarded"}
 
 
@@ -121,8 +121,8 @@ def test_an_id_that_no_learner_knows_is_an_error_of_the_caller(explore: float) -
     portfolio.learn(portfolio.decide(Offers(None, None, ["red", "blue"])), 0.5)
     before = saved(portfolio)
     for _ in range(10):
-        with pytest.raises(UnknownName, match="id of an offer 'grey' is unknown"):
-            portfolio.decide(Offers(None, None, ["red", "grey"]))
+        with pytest.raises(UnknownName, match="id of an offer 'gray' is unknown"):
+            portfolio.decide(Offers(None, None, ["red", "gray"]))
     assert saved(portfolio) == before
 
 
