@@ -140,11 +140,12 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         lengths = [value for name, value in self.headers if name == b"content-length"]
-        self._in_body, self._body_left, self._chunk_left = True, int(lengths[0]) if lengths else None, 0
+        self._body_left, self._chunk_left = int(lengths[0]) if lengths else None, 0
         self._crowd.waiting.pop(self, None)
         if len(self.connections) > self._crowd.max_connections():
             self.scope["overloaded"] = True  # the guard refuses it
         super().on_headers_complete()
+        self._in_body = True
 
     def on_body(self, body: bytes) -> None:
         self._overhead -= len(body)

@@ -352,6 +352,20 @@ def test_what_is_not_http_is_refused_at_once(sent: bytes) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("behind", [b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n", b"BREW\r\n\r\n"])
+@pytest.mark.parametrize("first", [HEALTH, CHUNKED + b"2\r\n{}\r\n0\r\n\r\n"])
+def test_what_is_refused_behind_an_answer_is_told_so(first: bytes, behind: bytes) -> None:
+    """A request that is refused at the end of its headers ended the connection without a word."""
+
+    async def main() -> None:
+        connection, transport = await connect()
+        connection.data_received(first + behind)
+        await settle()
+        assert re.findall(rb"HTTP/1.1 (\d+)", transport.written) == [b"200", b"400"] and transport.closed
+
+    asyncio.run(main())
+
+
 def test_an_answer_under_way_is_not_broken_by_what_comes_behind() -> None:
     async def main() -> None:
         connection, transport = await connect()

@@ -253,7 +253,13 @@ async def test_without_tokens_the_protocol_of_proxies_is_not_served(tmp_path: Pa
         app = create_app(configs(ARMS), tokens=tokens and tokens(tmp_path / "tokens.json"))
         sent: list[Any] = []
         headers = [(b"host", b"127.0.0.1:8000"), (b"authorization", b"Bearer " + secret.encode())]
-        scope = {"type": "http", "http_version": version, "method": "GET", "path": "/v1/portfolios", "headers": headers}
+        scope: Any = {
+            "type": "http",
+            "http_version": version,
+            "method": "GET",
+            "path": "/v1/portfolios",
+            "headers": headers,
+        }
         scope |= {"query_string": b"", "root_path": "", "scheme": "http", "client": ("127.0.0.1", 0)}
 
         async def send(message: Any, sent: list[Any] = sent) -> None:
