@@ -9,8 +9,8 @@ decided, which learners learn from it.
 
 A learner that raises an error loses that update and nothing else: the update goes to a list of failed updates, of
 bounded length, from which it can be tried again. While a learner is paused because updates have failed, its updates go
-to that list without a try. A learner that raises `InvalidArgument` in a round of another one refuses its context: it
-sits the round out, and an event says so among the failed updates. Whether it refuses must not depend on the reward.
+to that list without a try. A learner that refuses the context of a round of another one sits the round out, and an
+event says so among the failed updates. Whether it refuses must not depend on the reward.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 from equipoise.errors import InvalidArgument
 from equipoise.features import Offers
 from equipoise.learner import AdaptedLearner
-from equipoise.portfolio.pool import Member, Pool, describe_error
+from equipoise.portfolio.pool import Member, Pool, describe_error, is_refusal
 from equipoise.portfolio.tickets import Head, Ticket, Tickets, is_exact
 from equipoise.selector import Updates
 from equipoise.storage.codec import Encoded, decode_body, encode_body
@@ -257,7 +257,7 @@ class LearnerUpdates:
             if failures is not None:
                 raise  # the log says that the learner learned this
             member.learn_times.add(perf_counter() - since)
-            refused = isinstance(error, InvalidArgument) and i != ticket.learner
+            refused = is_refusal(error) and i != ticket.learner
             self._fail(i, ticket, f"{REFUSED if refused else ''}{describe_error(error)}", failed)
             return
         member.learn_times.add(perf_counter() - since)

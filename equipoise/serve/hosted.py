@@ -240,20 +240,28 @@ class Hosted:
         if (known := _key(id_, key)) in self._settled:
             _check_same(id_, self._settled.get(known), self.portfolio.counted(reward))
             return
+        # A portfolio does not know for long how a decision was closed, but the journal does.
+        if id_ not in self.arrivals and (ends := self._ends(id_, key)) and ends[0].kind != "expired":
+            _check_same(id_, ends[0].data.get("reward"), self.portfolio.counted(reward))
+            return
         self._late = False
         try:
             self.portfolio.learn(id_, reward, key=key, at=self.time)
         except UnknownDecision:
-            earlier = [event for event in self.find(id_) if event.kind in ("rewarded", "withdrawn", "expired")]
-            matching = [event for event in earlier if event.data.get("part") == key]
-            if not matching:
+            ends = self._ends(id_, key)
+            if not ends:
                 raise
-            if matching[0].kind == "expired":
+            if ends[0].kind == "expired":
                 raise LateReward(LATE.format(id_)) from None
-            _check_same(id_, matching[0].data.get("reward"), self.portfolio.counted(reward))
+            _check_same(id_, ends[0].data.get("reward"), self.portfolio.counted(reward))
             return
         if self._late:
             raise LateReward(LATE.format(id_))
+
+    def _ends(self, id_: str, key: str | None) -> list[Event]:
+        """Return the durable events by which a decision, or this reward of several, was settled."""
+        settling = (event for event in self.find(id_) if event.kind in ("rewarded", "withdrawn", "expired"))
+        return [event for event in settling if event.data.get("part") == key]
 
     def withdraw(self, id_: str) -> None:
         """Withdraw a decision, once."""

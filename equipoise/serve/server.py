@@ -28,7 +28,7 @@ from equipoise.serve.guard import is_local
 from equipoise.serve.logs import log_as_json
 from equipoise.serve.reloading import apply_files, here
 from equipoise.serve.service import LOOPBACK_HOSTS, Opener, Service, Settings
-from equipoise.serve.tokens import Tokens, read_tokens, tokens_to_serve
+from equipoise.serve.tokens import Tokens, tokens_to_serve
 
 try:
     import resource
@@ -263,10 +263,7 @@ def connection_limit(files: int, n_portfolios: int) -> int:
 async def reload_files(service: Service, path: Path, token_file: Path) -> None:
     """Read all files again; a file that is rejected is logged, and changes nothing that is served."""
     try:
-        tokens = read_tokens(token_file)
-        if len(service.tokens) and not len(tokens):
-            raise InvalidArgument("the file of tokens is empty, but was not when the service started")
-        service.tokens = tokens
+        service.tokens = tokens_to_serve(token_file, required=len(service.tokens) > 0)
         await apply_files(service, path)
     except EquipoiseError as error:
         logger.error("tokens or files could not be read again: %s", error)

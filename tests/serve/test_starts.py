@@ -325,6 +325,9 @@ def test_a_removed_file_ends_its_portfolio_and_keeps_its_journal(
             file.unlink()
         asyncio.run(reload_files(service, folder, tokens))  # a folder that is not mounted, perhaps: nothing changes
         assert sorted(service.portfolios) == ["p000", "p001"]
+        folder.rmdir()
+        asyncio.run(reload_files(service, folder, tokens))
+        assert sorted(service.portfolios) == ["p000", "p001"] and not service.failed
 
 
 def test_nothing_to_serve_is_an_error(tmp_path: Path) -> None:
@@ -370,6 +373,27 @@ def test_a_failed_journal_is_opened_again_without_a_restart(tmp_path: Path, monk
         assert made.post(decide, json={"id": "a"}).json() == first
         assert made.post(decide, json={"id": "b"}).status_code == 200
         assert made.post("/v1/portfolios/none/reopen").status_code == 404
+
+
+def test_a_journal_that_fails_while_a_file_is_refused_is_opened_again(tmp_path: Path) -> None:
+    """It was left open, and so in use for whoever opened it again."""
+    folder, data, tokens = tmp_path / "files", tmp_path / "data", tmp_path / "tokens.json"
+    file, _ = write(folder, 2)
+    text = file.read_text()
+    service = start(folder, data)
+    with closing(service):
+        for refused in ("version = ", text.replace("arms = 3", "arms = 4"), text + TWO):
+            engine: Any = service.portfolios["p000"].engine
+            file.write_text(refused)
+            if refused.endswith(TWO):  # it fails at the change
+                engine.began = lambda engine=engine: setattr(engine._live, "_failure", JournalFailed("lost"))
+            else:
+                engine._live._failure = JournalFailed("the device is lost")
+            asyncio.run(reload_files(service, folder, tokens))
+            assert not service.is_ready("p000") and service.is_ready("p001")
+            file.write_text(text)
+            asyncio.run(reload_files(service, folder, tokens))
+            assert service.is_ready("p000") and not service.failed
 
 
 def test_a_reload_opens_failed_journals_again(tmp_path: Path) -> None:
