@@ -144,10 +144,10 @@ class Schema:
         ----------
         context
             What all offers share: a dict, nested as you like, a row of a data frame, a named tuple, a dataclass, or a
-            vector that has the columns already. Default: every feature is missing.
+            vector of numbers: the columns, or anything if no feature is declared. Default: every feature is missing.
         offers
-            The features of each offer: a list of the same, a data frame, or a matrix that has the columns already.
-            Default: every feature is missing, for as many offers as there are ids.
+            The features of each offer: a list of the same, a data frame, or a matrix of numbers. Default: every feature
+            is missing, for as many offers as there are ids.
         ids
             What the actions are called over all rounds. Default: none, row k is arm k.
         mask
@@ -177,7 +177,7 @@ class Schema:
                 raise InvalidArgument(
                     f"context has shape {vector.shape}, but must be a dict or a vector: rows belong to offers"
                 )
-            if len(vector) != len(encoder):
+            if len(encoder) and len(vector) != len(encoder):
                 raise InvalidArgument(f"context has {len(vector)} features, but must have {len(encoder)}")
             check_entries(vector, "context")
             return vector, _NONE_SEEN
@@ -210,7 +210,7 @@ class Schema:
             raise InvalidArgument("offers have different numbers of features, but must have the same number")
         matrix = np.array(as_matrix(rows, name="offers"), order="C")
         check_entries(matrix, "offers")
-        if matrix.shape[1] != n:
+        if n and matrix.shape[1] != n:
             raise InvalidArgument(f"offers have {matrix.shape[1]} features, but must have {n}")
         return matrix, _NONE_SEEN
 
@@ -269,11 +269,11 @@ class Schema:
     def _squared_norm_bound(self, features: FeatureMap) -> float:
         match features:
             case Columns():
-                return self.action_encoder.squared_norm_bound(_within(features.numbers, len(self.action_encoder)))
+                return self.action_encoder.squared_norm_bound(features.numbers)
             case Prefix(dim):
-                return self.action_encoder.squared_norm_bound(_within(range(dim), len(self.action_encoder)))
+                return self.action_encoder.squared_norm_bound(range(dim))
             case Shared():
-                return self.shared_encoder.squared_norm_bound(_within(features.numbers, len(self.shared_encoder)))
+                return self.shared_encoder.squared_norm_bound(features.numbers)
             case OneHot() | One():
                 return 1.0
             case Default(inner):
@@ -335,11 +335,6 @@ class Schema:
 
 def _restored(data: Config, shared: Sequence[Any], actions: Sequence[Any]) -> Schema:
     return Schema.from_plain(data).with_layouts(Layout(*shared), Layout(*actions))
-
-
-def _within(columns: Iterable[int], n: int) -> list[int]:
-    """Return the columns that a schema has; the others are refused when a row is made."""
-    return [k for k in columns if k < n]
 
 
 def check_schema(name: str, given: object) -> Schema:
