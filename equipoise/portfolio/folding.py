@@ -69,4 +69,5 @@ FOLDS: dict[str, Callable[[Any, PortfolioState, Mapping[str, Plain]], object]] =
     "rounds_replayed": lambda _, state, data: state.count_replayed(data["rounds"]),
     "config": lambda _, state, data: state.fold_config(data),
     "rule": lambda _, state, data: state.note_rule(data["version"]),
+    "scaled": lambda _, state, data: state.fix_scales(data),
 }

@@ -19,28 +19,30 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
-from equipoise.bounds import Bound, to_json
+from equipoise.bounds import Bound
 from equipoise.certificates import Certificate, Comparison, Standing
 from equipoise.certificates.fields import Record
 from equipoise.compatibility import check_compatible, check_learners, check_live, check_sharing
 from equipoise.errors import InvalidArgument
 from equipoise.errors import require as require_package
-from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored
-from equipoise.portfolio import folding, slates, text, warm_start
+from equipoise.features import Schema
+from equipoise.learner import MinimalLearner
+from equipoise.portfolio import folding, joining, slates, text, warm_start
 from equipoise.portfolio.events import Callback, Event, logger
+from equipoise.portfolio.inputs import adopt_schema, copy_if_mutable
 from equipoise.portfolio.pool import claim, recommend
 from equipoise.portfolio.settings import PortfolioSettings, lost_function, parameter_docs
 from equipoise.portfolio.state import MAX_EXPIRED, PortfolioState
 from equipoise.portfolio.statements import History, Statements
-from equipoise.portfolio.tickets import Decision, copy_if_mutable
+from equipoise.portfolio.tickets import Decision
 from equipoise.portfolio.units import unit_key
 from equipoise.portfolio.updates import FailedUpdate
 from equipoise.portfolio.warm_start import AnyLog, LogReplay, WarmStart
-from equipoise.selector import ChangesPool, Selector, check_selector, require
+from equipoise.selector import Selector, check_selector
 from equipoise.settings.checks import boolean, count, real
 from equipoise.storage.codec import check_savable, made
 from equipoise.storage.files import write_atomic
-from equipoise.storage.parts import describe_part, read_part, write_part
+from equipoise.storage.parts import read_part, write_part
 from equipoise.types import Action, Config, Context, Outcome, Plain
 
 if TYPE_CHECKING:
@@ -89,8 +91,7 @@ class Portfolio:
         clip: bool = False,
         on_drift: str = "warn",
         action_names: Sequence[str] | None = None,
-        action_features: Sequence[str] | None = None,
-        context_features: Sequence[str] | None = None,
+        schema: Schema | None = None,
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "learners", "selector")}
         self._begin(learners, selector, PortfolioSettings.given(given))
@@ -118,6 +119,7 @@ class Portfolio:
         live: bool = True,
     ) -> None:
         check_learners(learners)
+        adopt_schema(learners, settings.schema, settings.action_names)
         recommendation = ""
         if selector is None:
             selector, recommendation = recommend(learners, settings.share_data)
@@ -166,6 +168,11 @@ class Portfolio:
     def declared_learners(self) -> tuple[str | None, ...] | None:
         """The names of the learners in the declaration, None for those added at run time; None if it is not known."""
         return self._state.pool.declared
+
+    @property
+    def schema(self) -> Schema | None:
+        """The schema with the order of its columns and the scales learned so far, to make offers of features."""
+        return self._state.inputs.schema
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
@@ -250,8 +257,9 @@ class Portfolio:
 
     def decide(
         self,
-        context: Context,
+        context: Any,
         *,
+        offers: Any = None,
         id: str | None = None,
         available: Iterable[str] | None = None,
         at: float | None = None,
@@ -266,7 +274,11 @@ class Portfolio:
         Parameters
         ----------
         context
-            What the learners decide on.
+            What the learners decide on. With a schema, a dict of features, a row of a data frame, a named tuple or a
+            dataclass has the features that all offers share.
+        offers
+            The offers of the round, each a dict with its "id", its "features", or both. Default: the context has them,
+            or the actions are the `action_names`.
         id
             Your own id of the decision. A repeated call with the same id and context returns the same decision.
         available
@@ -283,13 +295,16 @@ class Portfolio:
             excludes its learner, or for a new `id`.
         """
         with self._lock:
-            return self._state.decide(context, id=id, available=available, at=at, propensity=propensity, unit=unit)
+            return self._state.decide(
+                context, offers=offers, id=id, available=available, at=at, propensity=propensity, unit=unit
+            )
 
     def slate(
         self,
-        context: Context,
+        context: Any,
         k: int,
         *,
+        offers: Any = None,
         id: str | None = None,
         available: Iterable[str] | None = None,
         at: float | None = None,
@@ -308,16 +323,23 @@ class Portfolio:
         ['a', 'b']
         """
         with self._lock:
+            context = self._state.inputs.read(context, offers)
             return slates.decide(
                 self._state, context, k, id=id, available=available, at=at, propensity=propensity, unit=unit
             )
 
     def kept_decision(
-        self, context: Context, unit: str, *, available: Iterable[str] | None = None, at: float | None = None
+        self,
+        context: Any,
+        unit: str,
+        *,
+        offers: Any = None,
+        available: Iterable[str] | None = None,
+        at: float | None = None,
     ) -> Decision | None:
         """Return the decision that `decide` would repeat for a unit; None if it would decide a round."""
         with self._lock:
-            return self._state.kept(unit_key(unit), context, available, at)
+            return self._state.kept(unit_key(unit), self._state.inputs.read(context, offers), available, at)
 
     @property
     def units_bytes(self) -> int:
@@ -404,38 +426,12 @@ class Portfolio:
     def add_learner(self, learner: MinimalLearner, *, bound: Bound | None = None) -> str:
         """Add a learner to the running portfolio, with a bound if the selector needs one; return its name."""
         with self._lock:
-            state, selection = self._state, self._state.selection
-            add: Callable[..., int] = require(selection.selector, ChangesPool, "change its pool").add_learner
-            check_learners([*(each for each in self.learners if each is not None), learner])
-            check_live(selection.selector, [learner])
-            adapted = AdaptedLearner(learner)
-            selection.check_joining(adapted, bound)
-            further = {} if selection.can.admits is None else selection.can.admits.joining(learner)
-            selection.adopt(adapted, state.settings.reward_range)
-            index = add(bound, **further)
-            selection.refresh()
-            member = state.pool.add(adapted)
-            state.savable = state.rounds.savable = state.savable and can_be_restored(learner)
-            state.rounds.refresh_learners()
-            state.updates.sharing |= {index} & selection.sharing(state.pool, state.settings.share_data)
-            if index in selection.presumed(state.pool) and state.settings.delays == "any":
-                state.updates.learn_in_order(index)
-            row = describe_part(learner) if can_be_restored(learner) else {"class": type(learner).__name__}
-            given = None if bound is None else to_json(bound)
-            state.events.emit("learner_added", {"name": member.name, "learner": row, "bound": given})
-            return member.name
+            return joining.add_learner(self._state, learner, bound)
 
     def remove_learner(self, name: str) -> None:
         """Remove a learner: it plays and learns no more. Its open decisions may still get their rewards."""
         with self._lock:
-            state = self._state
-            i = state.pool.index(name)
-            remove = require(self.selector, ChangesPool, "change its pool").remove_learner
-            if len(list(state.pool.present())) == 1:
-                raise InvalidArgument(f"learner {name!r} is the last one, but a portfolio must have at least one")
-            remove(i)
-            state.updates.remove(i)
-            state.pool.remove(name)
+            joining.remove_learner(self._state, name)
 
     def rename_learner(self, name: str, new: str) -> None:
         """Give a learner another name."""
