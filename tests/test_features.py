@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from equipoise import Portfolio
 from equipoise.errors import EquipoiseError, InvalidArgument, StoreConflict
 from equipoise.features import (
     Columns,
@@ -106,8 +107,8 @@ def test_dim_is_that_of_the_map() -> None:
     assert repr(OFUL(features=Columns([3, 1]))) == "OFUL(2, features=Columns(columns=(3, 1)))"
     with pytest.raises(InvalidArgument, match="dim is 3, but must be 2, as Columns"):
         OFUL(3, features=Columns([3, 1]))
-    with pytest.raises(InvalidArgument, match="dim is None, but must be"):
-        OFUL()
+    with pytest.raises(InvalidArgument, match=r"dim and features of learner .OFUL. do not say its columns"):
+        Portfolio([OFUL()])
 
 
 def test_only_prefixes_run_compiled() -> None:
@@ -193,7 +194,7 @@ MESSAGES: list[tuple[Any, str]] = [
     (lambda: OFUL(features=Columns), "but must be a feature map such as Columns"),  # type: ignore[arg-type]
     (lambda: Columns([]), "columns is [], but must be different columns, at least one"),
     (lambda: Columns([1, 1]), "columns is [1, 1], but must be different columns"),
-    (lambda: Columns("ab"), "columns is 'ab', but must be a list of column indices"),  # type: ignore[arg-type]
+    (lambda: Columns("ab"), "columns is 'ab', but must be a list of column indices"),
     (lambda: Columns([-1]), "columns[0] is -1, but must be a whole number"),
     (lambda: Concat([]), "maps is [], but must be a list of feature maps"),
     (lambda: Interactions(Prefix(1), 5), "right is 5, but must be a feature map"),  # type: ignore[arg-type]

@@ -136,6 +136,8 @@ class LivePortfolio:
         return self._failure or self.journal.failure
 
     decide = _of_portfolio(Portfolio.decide)
+    slate = _of_portfolio(Portfolio.slate)
+    kept_decision = _of_portfolio(Portfolio.kept_decision)
     learn = _of_portfolio(Portfolio.learn)
     withdraw = _of_portfolio(Portfolio.withdraw)
     expire = _of_portfolio(Portfolio.expire)
@@ -149,6 +151,7 @@ class LivePortfolio:
     # Reads, which wait too: they must not tell what a crash could take back.
     settings = _property_of_portfolio(Portfolio.settings)
     declared = _property_of_portfolio(Portfolio.declared)
+    schema = _property_of_portfolio(Portfolio.schema)
     reward_range = _property_of_portfolio(Portfolio.reward_range)
     learner_names = _property_of_portfolio(Portfolio.learner_names)
     recommendation = _property_of_portfolio(Portfolio.recommendation)
@@ -159,6 +162,7 @@ class LivePortfolio:
     unfinished = _property_of_portfolio(Portfolio.unfinished)
     failed_updates = _property_of_portfolio(Portfolio.failed_updates)
     time = _property_of_portfolio(Portfolio.time)
+    units_bytes = _property_of_portfolio(Portfolio.units_bytes)
     history = _property_of_portfolio(Portfolio.history)
     open_decisions = _of_portfolio(Portfolio.open_decisions)
     counted = _of_portfolio(Portfolio.counted)
@@ -268,8 +272,10 @@ class LivePortfolio:
         """Do the same as `transact`, for asyncio: other tasks run until it is durable."""
         return await self._acall(self._transact, operation, *arguments)
 
-    def redact(self, ids: Collection[str] | None = None, *, before: float | None = None) -> int:
-        """Remove contexts and outcomes of closed decisions from the journal, of these ids or made before a time.
+    def redact(
+        self, ids: Collection[str] | None = None, *, before: float | None = None, unit: str | None = None
+    ) -> int:
+        """Remove contexts and outcomes of closed decisions from the journal: of these ids, a unit, or before a time.
 
         Decisions, rewards and certificates stay as they are: a base snapshot is kept, and a rebuild starts there.
         Returns the number of events that lost data.
@@ -279,9 +285,11 @@ class LivePortfolio:
         ids
             Ids of closed decisions, your own or the portfolio's.
         before
-            Seconds since 1970: the limit for decisions to be redacted. Give either this or `ids`.
+            Seconds since 1970: the limit for decisions to be redacted.
+        unit
+            The unit whose decisions are redacted; all must be closed. Give one of the three.
         """
-        return self._retainer.redact(ids, before)
+        return self._retainer.redact(ids, before, unit)
 
     def retain(self, retention: Retention) -> None:
         """Remove contexts and archive events after these times from now on."""

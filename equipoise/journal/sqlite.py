@@ -43,7 +43,7 @@ BUSY_SECONDS = 5.0
 CHECK_BYTES = 1 << 25  # of a file whose pages are checked at a start; larger ones take seconds if the disk is slow
 COLUMNS = "seq, kind, key, subject, time, derived, version, redacted, data, crc"
 LATEST_AMONG, MAX_LATEST = 5_000, 200
-REMOVED = ("context", "digest", "outcome")  # what redaction removes
+REMOVED = ("context", "digest", "outcome", "seen", "unit")  # what redaction removes
 ERRORS = frozenset({"failures", "failed", "refused"})  # entries that end with the message of a learner's error
 MARK = "%020d %s\n"  # number of the last committed event, id of the journal
 MARK_LENGTH = len(MARK % (0, "0" * 16))
@@ -344,6 +344,11 @@ class SQLiteJournal:
     def of_decision(self, id_: str) -> list[Event]:
         """The events about a decision."""
         return self._events("subject = ? ORDER BY seq", id_)
+
+    def of_unit(self, unit: str) -> set[str]:
+        """The ids of the decisions of a unit whose events have their data; reads every event, but decodes few."""
+        found = self._events("kind = 'decided' AND redacted = 0 AND instr(data, ?)", unit.encode())
+        return {str(event.data["id"]) for event in found if event.data.get("unit") == unit}
 
     def time_of(self, seq: int) -> float | None:
         """The time of an event; None if it is not in the file."""

@@ -5,7 +5,7 @@ decision. `learn` takes the decision (or just its id) with its reward, in any or
 take the portfolio down: if it fails, another one acts for it, and an update that fails is kept for another try.
 
 The parts: `settings`, `pool` (learners and selector), `rounds` (how a round is decided), `tickets` (open decisions),
-`updates` (which learners learn), `drift`, `events`, `statements` with `text`, and `state`, which connects them.
+`units`, `updates` (which learners learn), `drift`, `events`, `statements`, and `state`, which connects them.
 """
 
 from __future__ import annotations
@@ -19,33 +19,34 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
-from equipoise.bounds import Bound, to_json
+from equipoise.bounds import Bound
 from equipoise.certificates import Certificate, Comparison, Standing
 from equipoise.certificates.fields import Record
 from equipoise.compatibility import check_compatible, check_learners, check_live, check_sharing
 from equipoise.errors import InvalidArgument
 from equipoise.errors import require as require_package
-from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored
-from equipoise.portfolio import text, warm_start
-from equipoise.portfolio.events import VERSION, Callback, Event, logger
+from equipoise.features import Schema
+from equipoise.learner import MinimalLearner
+from equipoise.portfolio import folding, joining, slates, text, warm_start
+from equipoise.portfolio.events import Callback, Event, logger
+from equipoise.portfolio.inputs import adopt_schema, copy_if_mutable
 from equipoise.portfolio.pool import claim, recommend
 from equipoise.portfolio.settings import PortfolioSettings, lost_function, parameter_docs
-from equipoise.portfolio.state import FOLDS, PortfolioState, bound_from
+from equipoise.portfolio.state import MAX_EXPIRED, PortfolioState
 from equipoise.portfolio.statements import History, Statements
-from equipoise.portfolio.tickets import Decision, copy_if_mutable, own_copy
+from equipoise.portfolio.tickets import Decision
+from equipoise.portfolio.units import unit_key
 from equipoise.portfolio.updates import FailedUpdate
 from equipoise.portfolio.warm_start import AnyLog, LogReplay, WarmStart
-from equipoise.selector import ChangesPool, Selector, check_selector, require
+from equipoise.selector import Selector, check_selector
 from equipoise.settings.checks import boolean, count, real
 from equipoise.storage.codec import check_savable, made
 from equipoise.storage.files import write_atomic
-from equipoise.storage.parts import describe_part, read_part, write_part
+from equipoise.storage.parts import read_part, write_part
 from equipoise.types import Action, Config, Context, Outcome, Plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-MAX_EXPIRED = 8  # overdue decisions that one call closes
 
 
 class Portfolio:
@@ -83,14 +84,14 @@ class Portfolio:
         aggregate: str = "first",
         delays: str = "any",
         window: int | None = None,
+        sticky: timedelta | str | None = None,
         fallback: Action | Callable[[Context], Action] | None = None,
         explore: float = 0.0,
         reward_range: tuple[float, float] | None = None,
         clip: bool = False,
         on_drift: str = "warn",
         action_names: Sequence[str] | None = None,
-        action_features: Sequence[str] | None = None,
-        context_features: Sequence[str] | None = None,
+        schema: Schema | None = None,
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "learners", "selector")}
         self._begin(learners, selector, PortfolioSettings.given(given))
@@ -118,6 +119,7 @@ class Portfolio:
         live: bool = True,
     ) -> None:
         check_learners(learners)
+        adopt_schema(learners, settings.schema, settings.action_names)
         recommendation = ""
         if selector is None:
             selector, recommendation = recommend(learners, settings.share_data)
@@ -166,6 +168,11 @@ class Portfolio:
     def declared_learners(self) -> tuple[str | None, ...] | None:
         """The names of the learners in the declaration, None for those added at run time; None if it is not known."""
         return self._state.pool.declared
+
+    @property
+    def schema(self) -> Schema | None:
+        """The schema with the order of its columns and the scales learned so far, to make offers of features."""
+        return self._state.inputs.schema
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
@@ -254,12 +261,14 @@ class Portfolio:
 
     def decide(
         self,
-        context: Context,
+        context: Any,
         *,
+        offers: Any = None,
         id: str | None = None,
         available: Iterable[str] | None = None,
         at: float | None = None,
         propensity: bool = False,
+        unit: str | None = None,
     ) -> Decision:
         """Choose a learner and return its action in this context.
 
@@ -269,7 +278,11 @@ class Portfolio:
         Parameters
         ----------
         context
-            What the learners decide on.
+            What the learners decide on. With a schema, a dict of features, a row of a data frame, a named tuple or a
+            dataclass has the features that all offers share.
+        offers
+            The offers of the round, each a dict with its "id", its "features", or both. Default: the context has them,
+            or the actions are the `action_names`.
         id
             Your own id of the decision. A repeated call with the same id and context returns the same decision.
         available
@@ -280,32 +293,62 @@ class Portfolio:
         propensity
             Whether to compute the propensity of the action, which may ask every learner. It is computed anyway if the
             selector asks every learner, and with an exploration floor.
+        unit
+            Who is asked, such as a visitor. Until `sticky` has passed since its decision, the unit gets this decision
+            again, and no round is drawn. A new round is decided if the action is not offered now, if `available`
+            excludes its learner, or for a new `id`.
         """
         with self._lock:
-            state, tickets, digest = self._state, self._state.tickets, ""
-            if id is not None:
-                earlier, digest = tickets.remembered(id, context)
-                if earlier is not None:
-                    return earlier
-            if context is not None:
-                context = own_copy(context, "context", state.savable)
-            allowed = None if available is None else state.pool.indices(available)
-            before, time, round_ = tickets.time, state.admit(at), tickets.round + 1
-            try:
-                decided = state.rounds.decide(context, round_, allowed, propensity=propensity)
-            except BaseException:
-                tickets.time = before
-                raise
-            ticket = decided.ticket
-            ticket.id = tickets.ids.next(round_) if id is None else id
-            ticket.time = time
-            decision = state.rounds.decision(ticket, decided.chance)
-            if id is not None:
-                tickets.callers.remember(digest, decision, round_)
-            state.record(decided, decision, digest)
-            if state.settings.deadline is not None:
-                state.expire(MAX_EXPIRED)
-            return decision
+            return self._state.decide(
+                context, offers=offers, id=id, available=available, at=at, propensity=propensity, unit=unit
+            )
+
+    def slate(
+        self,
+        context: Any,
+        k: int,
+        *,
+        offers: Any = None,
+        id: str | None = None,
+        available: Iterable[str] | None = None,
+        at: float | None = None,
+        propensity: bool = False,
+        unit: str | None = None,
+    ) -> tuple[Decision, ...]:
+        """Fill `k` slots with different offers; return a decision for each, all or, after an error, none.
+
+        Every slot is a round of its own, decided without the offers of the slots before it, with its own propensity and
+        reward: slots count as independent. With an `id`, their ids are `id`, `id/2`, `id/3` and so on.
+
+        >>> from equipoise.features import Offers
+        >>> from equipoise.learners import UCB
+        >>> portfolio = Portfolio([UCB(3)])
+        >>> [slot.action_id for slot in portfolio.slate(Offers(None, ids=["a", "b", "c"]), 2)]
+        ['a', 'b']
+        """
+        with self._lock:
+            context = self._state.inputs.read(context, offers)
+            return slates.decide(
+                self._state, context, k, id=id, available=available, at=at, propensity=propensity, unit=unit
+            )
+
+    def kept_decision(
+        self,
+        context: Any,
+        unit: str,
+        *,
+        offers: Any = None,
+        available: Iterable[str] | None = None,
+        at: float | None = None,
+    ) -> Decision | None:
+        """Return the decision that `decide` would repeat for a unit; None if it would decide a round."""
+        with self._lock:
+            return self._state.kept(unit_key(unit), self._state.inputs.read(context, offers), available, at)
+
+    @property
+    def units_bytes(self) -> int:
+        """Return about how many bytes the decisions take that units keep."""
+        return self._state.units.nbytes
 
     def learn(
         self,
@@ -387,38 +430,12 @@ class Portfolio:
     def add_learner(self, learner: MinimalLearner, *, bound: Bound | None = None) -> str:
         """Add a learner to the running portfolio, with a bound if the selector needs one; return its name."""
         with self._lock:
-            state, selection = self._state, self._state.selection
-            add: Callable[..., int] = require(selection.selector, ChangesPool, "change its pool").add_learner
-            check_learners([*(each for each in self.learners if each is not None), learner])
-            check_live(selection.selector, [learner])
-            adapted = AdaptedLearner(learner)
-            selection.check_joining(adapted, bound)
-            further = {} if selection.can.admits is None else selection.can.admits.joining(learner)
-            selection.adopt(adapted, state.settings.reward_range)
-            index = add(bound, **further)
-            selection.refresh()
-            member = state.pool.add(adapted)
-            state.savable = state.rounds.savable = state.savable and can_be_restored(learner)
-            state.rounds.refresh_learners()
-            state.updates.sharing |= {index} & selection.sharing(state.pool, state.settings.share_data)
-            if index in selection.presumed(state.pool) and state.settings.delays == "any":
-                state.updates.learn_in_order(index)
-            row = describe_part(learner) if can_be_restored(learner) else {"class": type(learner).__name__}
-            given = None if bound is None else to_json(bound)
-            state.events.emit("learner_added", {"name": member.name, "learner": row, "bound": given})
-            return member.name
+            return joining.add_learner(self._state, learner, bound)
 
     def remove_learner(self, name: str) -> None:
         """Remove a learner: it plays and learns no more. Its open decisions may still get their rewards."""
         with self._lock:
-            state = self._state
-            i = state.pool.index(name)
-            remove = require(self.selector, ChangesPool, "change its pool").remove_learner
-            if len(list(state.pool.present())) == 1:
-                raise InvalidArgument(f"learner {name!r} is the last one, but a portfolio must have at least one")
-            remove(i)
-            state.updates.remove(i)
-            state.pool.remove(name)
+            joining.remove_learner(self._state, name)
 
     def rename_learner(self, name: str, new: str) -> None:
         """Give a learner another name."""
@@ -517,28 +534,7 @@ class Portfolio:
         A learner that was added and whose class is not registered must be given as `learner`, as it was then.
         """
         with self._lock:
-            if event.derived:
-                self._state.events.note(event)
-                return
-            if event.version != VERSION:
-                event.check_foldable()
-            fold = FOLDS.get(event.kind)
-            if fold is None:
-                raise InvalidArgument(f"event has kind {event.kind!r}, but must be one of {', '.join(FOLDS)}")
-            before = self._state.tickets.time
-            self._state.admit(event.time)
-            listeners = self._state.events.listeners
-            logged, listeners.logs = listeners.logs, False  # it is not news
-            try:
-                if learner is None:
-                    fold(self, self._state, event.data)
-                else:
-                    self.add_learner(learner, bound=bound_from(event.data["bound"]))
-            except BaseException:
-                self._state.tickets.time = before
-                raise
-            finally:
-                listeners.logs = logged
+            folding.apply(self, self._state, event, learner)
 
     def give_fallback(self, fallback: object) -> None:
         """Give a fallback that is a function again, which files and journals cannot keep."""

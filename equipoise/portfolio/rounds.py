@@ -32,10 +32,11 @@ from equipoise.features.offers import as_offers
 from equipoise.kernels.streams import LEARNERS, SELECTOR, open_stream, seek
 from equipoise.learner import Proposal
 from equipoise.portfolio.events import logger
+from equipoise.portfolio.inputs import copy_if_mutable, own_copy
 from equipoise.portfolio.pool import Member, Pool, Selection, describe_error, is_refusal
 from equipoise.portfolio.propensities import Failure, InvalidProposal, Odds, Propensities, with_floor
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
-from equipoise.portfolio.tickets import Decision, Ticket, copy_if_mutable, own_copy
+from equipoise.portfolio.tickets import Decision, Ticket
 from equipoise.selector import Choice
 from equipoise.types import Action, Config, Context
 

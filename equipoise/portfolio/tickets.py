@@ -15,7 +15,6 @@ from __future__ import annotations
 import time
 from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -32,15 +31,14 @@ from equipoise.portfolio import old_forms
 from equipoise.portfolio.held import HeldRewards
 from equipoise.portfolio.settings import PortfolioSettings
 from equipoise.selector import Choice
-from equipoise.settings.checks import measured, real
+from equipoise.settings.checks import real
 from equipoise.storage.codec import KINDS as SAVED_KINDS
-from equipoise.storage.codec import Encoded, check_savable, decode_body, encode_body
-from equipoise.storage.codec import digest as context_digest
+from equipoise.storage.codec import Encoded, decode_body, encode_body
+from equipoise.storage.codec import digest as codec_digest
 from equipoise.types import Action, Config, Context, Later, Outcome, Plain
 
 RECENT = 256  # open decisions that are kept as objects
 MIN_REMOVED = 64  # entries, before a dict is made again without gaps
-COPIED = (list, tuple, dict)
 EXACT = frozenset({NoneType, bool, int, float, str})  # types whose values are equal in every respect when read again
 T = TypeVar("T")
 MAX_CLOSED_IDS = 10_000  # closed decisions with a caller's id
@@ -48,6 +46,17 @@ MAX_EPOCHS = 1_000  # ids of earlier epochs count as unknown
 MAX_ID_LENGTH = 200  # characters of a caller's id or key
 MAX_TIME = 1e11  # seconds, so that a time in milliseconds is refused; later calls could not correct it
 EPOCH_BYTES = 8
+
+
+def context_digest(context: Context) -> str:
+    """Return the digest of a context: of what the caller gave, if a schema made it of features."""
+    given = context.given() if isinstance(context, Offers) else None
+    return codec_digest(context if given is None else given)
+
+
+def has_digest(context: Context, digest: str) -> bool:
+    """Whether a digest is that of a context, or of the columns made of it, as earlier releases had it."""
+    return digest in (context_digest(context), codec_digest(context))
 
 
 class Decision(NamedTuple):
@@ -117,6 +126,7 @@ class Ticket:
     outcome: Outcome = None
     reward = nan
     updated: tuple[int, ...] = ()
+    unit = b""  # key of the unit that keeps the decision, if one does
 
     def __init__(
         self, round_: int, choice: Choice | None, context: Context, action: Action, learner: int | None
@@ -165,6 +175,7 @@ class Ticket:
             "rewards": dict(self.rewards),
             "updated": sorted(self.updated),
             **({} if isnan(self.given_proposals) else {"given_proposals": self.given_proposals}),
+            **({"unit": self.unit} if self.unit else {}),
         }
 
     @classmethod
@@ -175,7 +186,7 @@ class Ticket:
         ticket = cls(row["round"], choice, row["context"], row["action"], row["learner"])
         ticket.id, ticket.epoch, ticket.time, ticket.weight = row["id"], row["epoch"], row["time"], row["weight"]
         ticket.action_probability, ticket.propensity = row["probabilities"]
-        ticket.given_proposals = row.get("given_proposals", nan)
+        ticket.given_proposals, ticket.unit = row.get("given_proposals", nan), row.get("unit", b"")
         ticket.others = dict(row["others"])
         ticket.learners_to_update = optional_tuple(row["learners_to_update"])
         ticket.regret, ticket.plan = row["regret"], row["plan"]
@@ -186,24 +197,6 @@ class Ticket:
 
 def optional_tuple(entries: Plain) -> tuple[int, ...] | None:
     return None if entries is None else tuple(entries)
-
-
-def copy_if_mutable(value: T) -> T:
-    """Return a copy, if the caller could change the value before its reward arrives."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    return deepcopy(value) if isinstance(value, COPIED) else value
-
-
-def own_copy(value: T, where: str, savable: bool) -> T:
-    """Return a caller's value as a ticket keeps it: a copy, if the caller could change the value.
-
-    If `savable`, raise an error that names the place in the value, called `where`, that cannot be saved.
-    """
-    plain = type(value) is np.ndarray and value.dtype.kind in SAVED_KINDS  # type: ignore[attr-defined]
-    if savable and not plain:  # nearly all contexts are plain
-        check_savable(value, where)
-    return copy_if_mutable(value)
 
 
 class Head(NamedTuple):
@@ -432,12 +425,12 @@ class CallerIds:
         remembered = self._open.get(id_) or self._closed.get(id_)
         return None if remembered is None else remembered.round
 
-    def find(self, id_: str, digest: str) -> Decision | None:
+    def find(self, id_: str, context: Context, digest: str) -> Decision | None:
         """Return the decision that was made under this id, if any; raise an error if its context was another."""
         remembered = self._open.get(id_) or self._closed.get(id_)
         if remembered is None:
             return None
-        if remembered.digest != digest:
+        if remembered.digest != digest and not has_digest(context, remembered.digest):
             raise DuplicateDecision(f"id {id_!r} was used for a decision with another context, but must be unique")
         return remembered.decision
 
@@ -549,11 +542,15 @@ class Tickets:
     def admit(self, at: float | None, *, timed: bool) -> float:
         """Return the time of a call, which never goes backwards; read the clock only if `timed`."""
         if at is None:
-            if not timed and not isinstance(self.settings.deadline, float):
+            if not timed and not isinstance(self.settings.deadline, float) and self.settings.sticky is None:
                 return self.time
             at = self.clock.now(self.time)
         self.time, self.timed = max(self.time, check_time(at)), True
         return self.time
+
+    def moment(self, at: float | None) -> float:
+        """Return the time that a call has, which changes nothing yet."""
+        return self.clock.now(self.time) if at is None else max(self.time, check_time(at))
 
     def now(self) -> float:
         """Return the time of the last call or, if calls have no times, of the clock."""
@@ -627,7 +624,7 @@ class Tickets:
         if self.ids.reserves(id_):
             raise InvalidArgument(f"id is {id_!r}, but must not be one of the portfolio's own ids")
         digest = context_digest(context)
-        return self.callers.find(id_, digest), digest
+        return self.callers.find(id_, context, digest), digest
 
     def round_of(self, id_: str) -> int | None:
         """Return the round of a decision of this portfolio, open or closed; None if there is no such decision."""
@@ -683,7 +680,9 @@ def id_of(decision: object) -> str:
 
 
 def _matches(decision: Decision, ticket: Ticket) -> bool:
-    given, made = decision.action, ticket.action
+    given, made, context = decision.action, ticket.action, ticket.context
+    if decision.action_id is not None and isinstance(context, Offers) and context.ids is not None:
+        return decision.learner == ticket.learner and decision.action_id == context.ids[made]
     if type(given) is int and type(made) is int:
         return given == made and decision.learner == ticket.learner
     return decision.learner == ticket.learner and (callable(given) or np.array_equal(given, made))
@@ -697,15 +696,3 @@ def check_key(ticket: Ticket, key: object) -> str:
     if key in ticket.rewards:
         raise DuplicateReward(f"decision {ticket.id} already has the reward with key {key!r}")
     return key
-
-
-def combine(aggregate: str, rewards: Mapping[str, float], default: float) -> float:
-    """Return the reward of a decision from those that arrived, `default` if none did."""
-    if not rewards:
-        return default
-    return sum(rewards.values()) if aggregate == "sum" else list(rewards.values())[-1]
-
-
-def clipped(reward: float, limits: tuple[float, float]) -> float:
-    """Return the reward in the range."""
-    return min(max(measured("reward", reward), limits[0]), limits[1])

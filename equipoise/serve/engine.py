@@ -18,6 +18,7 @@ from time import monotonic
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from equipoise.errors import JournalBusy
+from equipoise.features import Schema
 from equipoise.journal import LivePortfolio
 from equipoise.journal.opening import began
 from equipoise.journal.scrub import SCRUBBER
@@ -55,14 +56,17 @@ class Engine(Protocol):
     def began(self) -> Config | None:
         """Return the state in which the portfolio began; None if it cannot be read any more."""
 
+    def schema(self) -> Schema | None:
+        """Return the schema of the portfolio, with the scales learned so far."""
+
     def journal_health(self) -> Config | None:
         """The numbers of the journal, also after a failure, without waiting; None if there is no journal."""
 
     async def run(self, operation: Callable[Concatenate[Hosted, P], T], *arguments: P.args, **options: P.kwargs) -> T:
         """Run an operation with the portfolio and `arguments`; return its result, or raise its error, when durable."""
 
-    async def forget(self, ids: Sequence[str]) -> int:
-        """Remove contexts and outcomes of closed decisions; return the number of events that lost data."""
+    async def forget(self, ids: Sequence[str] | None, unit: str | None = None) -> int:
+        """Remove contexts and outcomes of these closed decisions, or of a unit's; return how many events lost data."""
 
     def retain(self, retention: Retention) -> None:
         """Remove contexts and archive events after these times from now on."""
@@ -87,12 +91,15 @@ class MemoryEngine:
     def began(self) -> Config:
         return self._began
 
+    def schema(self) -> Schema | None:
+        return self._portfolio.schema
+
     async def run(self, operation: Callable[Concatenate[Hosted, P], T], *arguments: P.args, **options: P.kwargs) -> T:
         self._hosted.time = self._clock.now()
         return operation(self._hosted, *arguments, **options)
 
-    async def forget(self, ids: Sequence[str]) -> int:
-        self._portfolio.check_finished(ids)
+    async def forget(self, ids: Sequence[str] | None, unit: str | None = None) -> int:
+        self._portfolio.check_finished(ids or ())
         return 0  # only open decisions have contexts
 
     def retain(self, retention: Retention) -> None:
@@ -177,6 +184,9 @@ class JournalEngine:
     def began(self) -> Config | None:
         return began(self._live.journal)
 
+    def schema(self) -> Schema | None:
+        return self._hosted.portfolio.schema
+
     def journal_health(self) -> Config:
         numbers, scrub = self._live.journal_health(), self._scrub
         numbers |= {
@@ -234,8 +244,8 @@ class JournalEngine:
                 outcomes.append((None, error))
         return outcomes
 
-    async def forget(self, ids: Sequence[str]) -> int:
-        return await asyncio.to_thread(self._live.redact, ids)
+    async def forget(self, ids: Sequence[str] | None, unit: str | None = None) -> int:
+        return await asyncio.to_thread(self._live.redact, ids, unit=unit)
 
     def retain(self, retention: Retention) -> None:
         self._live.retain(retention)

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import Any
+from hashlib import sha256
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from equipoise.config import PortfolioConfig, check_served, parse
 from equipoise.errors import EquipoiseError, InvalidArgument, JournalBusy, JournalFailed, UnknownName
 from equipoise.learner import MinimalLearner
+from equipoise.portfolio.units import unit_key
 from equipoise.serve import metrics, schemas
+from equipoise.serve.bodies import decoder
+from equipoise.serve.excluding import excluding
 from equipoise.serve.failures import Refused, kind_of, log_fault, problem_of
 from equipoise.serve.guard import WHOLE
 from equipoise.serve.hosted import MAX_EXPIRED, Hosted, Limits
-from equipoise.serve.reloading import reopen
+from equipoise.serve.reloading import archive, create, reopen
 from equipoise.serve.schemas import plain
 from equipoise.serve.service import ANYONE, Served, Service
 from equipoise.serve.streams import EventStream
-from equipoise.serve.tokens import Token
+from equipoise.serve.tokens import ALL, Token
 from equipoise.settings.sizes import arrays_of_at_most
 from equipoise.types import Config, Context
 
@@ -32,7 +38,7 @@ NDJSON = "application/x-ndjson"
 LINES_AT_ONCE = 64  # of a batch, in one operation: a tenth of a second for 1,000 would hold up other portfolios
 LEARNER = re.compile(schemas.LEARNER_PATTERN)
 encode, encode_lines = msgspec.json.Encoder().encode, msgspec.json.Encoder().encode_lines
-decode_reward = msgspec.json.Decoder(schemas.Reward).decode
+decode_reward, decode_decide = decoder(schemas.Reward), decoder(schemas.DecideRequest)
 BEARER = {"WWW-Authenticate": 'Bearer realm="equipoise"'}
 
 
@@ -43,6 +49,7 @@ class Call:
     token: Token
     portfolio: Served | None = None
     body: Any = None
+    raw: bytes = b""  # the body as it was sent
     lines: list[bytes] | None = None  # of a batch
 
     @property
@@ -97,72 +104,108 @@ class Answer(Response):
         await send({"type": WHOLE, "status": self.status_code, "media_type": self.media, "body": self.body})
 
 
+Decode = Callable[[bytes], Any]
+Respond = Callable[[Hosted, int, Any, Call], Any]  # answers a line of a batch
+
+
 def answer(value: Any, status: int = 200) -> Response:
     return Answer(encode(value), status)
 
 
-def _decide(
-    hosted: Hosted, context: Context, id_: str | None, limits: Limits, available: list[str] | None, token: str
-) -> schemas.Decided:
-    decision = hosted.decide(context, id_, limits, available, token)
-    return schemas.Decided.of(decision, hosted.portfolio.learner_names)
+class Question(NamedTuple):
+    """What a request to decide asks of a portfolio."""
+
+    context: Context
+    request: schemas.DecideRequest
+    limits: Limits
+    token: str
+
+    @classmethod
+    def of(cls, call: Call, request: schemas.DecideRequest) -> Question:
+        """Read the context of a request; raise an error that names what is wrong with it."""
+        served = call.served
+        context = served.reader.read(request.context, request.offers)
+        if request.exclude:
+            context = excluding(context, request.exclude)
+        return cls(context, request, call.service.limits(served.name), call.token.name)
+
+    def answered(self, hosted: Hosted) -> schemas.Decided | schemas.Slate:
+        asked, names = self.request, hosted.portfolio.learner_names
+        options = asked.id, self.limits, asked.available, self.token, asked.unit
+        if asked.k is None:
+            return schemas.Decided.of(hosted.decide(self.context, *options), names)
+        slots = hosted.slate(self.context, asked.k, *options)
+        return schemas.Slate([schemas.Decided.of(slot, names) for slot in slots])
+
+
+def _answered(hosted: Hosted, question: Question) -> schemas.Decided | schemas.Slate:
+    return question.answered(hosted)
 
 
 async def decide(call: Call) -> Response:
-    body, served = call.body, call.served
-    context = served.reader.read(body.context, body.offers)
-    limits = call.service.limits(served.name)
-    return answer(await served.engine.run(_decide, context, body.id, limits, body.available, call.token.name))
+    if call.lines is not None:
+        return await _answer_lines(call, call.lines, decode_decide, _decide_line)
+    return answer(await call.served.engine.run(_answered, Question.of(call, call.body)))
 
 
 async def reward(call: Call) -> Response:
     if call.lines is not None:
-        return await _reward_batch(call, call.lines)
+        return await _answer_lines(call, call.lines, decode_reward, _learn_line)
     body = call.body
     await call.served.engine.run(Hosted.reward, body.id, body.reward, body.key)
     return answer(schemas.Rewarded(body.id))
 
 
-async def _reward_batch(call: Call, lines: list[bytes]) -> Response:
-    """Every line is a reward of its own; one that is wrong does not disturb the others.
+async def _answer_lines(call: Call, lines: list[bytes], decode: Decode, respond: Respond) -> Response:
+    """Every line is a request of its own; one that is wrong does not disturb the others.
 
     Other requests are answered between some lines and the next.
     """
-    parsed = list(enumerate((_parse(line, call.service.settings.max_body_bytes) for line in lines), start=1))
-    request_id, results = call.request.scope["request_id"], list[schemas.Line]()
+    max_bytes = call.service.settings.max_body_bytes
+    parsed = list(enumerate((_parse(line, decode, max_bytes) for line in lines), start=1))
+    results = list[Any]()
     for start in range(0, len(parsed), LINES_AT_ONCE):
-        results += await call.served.engine.run(_learn_lines, parsed[start : start + LINES_AT_ONCE], request_id)
+        results += await call.served.engine.run(_respond, parsed[start : start + LINES_AT_ONCE], respond, call)
     return Answer(encode_lines(results), media_type=NDJSON.encode())
 
 
-def _parse(line: bytes, max_bytes: int) -> schemas.Reward | Exception:
+def _parse(line: bytes, decode: Decode, max_bytes: int) -> Any:
+    """Return the request of a line, or the error that says what is wrong with it."""
     if len(line) > max_bytes:
         return Refused(413, "too-large", f"a line has {len(line)} bytes, but must have at most {max_bytes}")
     try:
-        return decode_reward(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, InvalidArgument) as error:
         return error
 
 
-def _learn_lines(
-    hosted: Hosted, entries: list[tuple[int, schemas.Reward | Exception]], request_id: str
-) -> list[schemas.Line]:
-    return [_learn_line(hosted, number, entry, request_id) for number, entry in entries]
+def _respond(hosted: Hosted, entries: list[tuple[int, Any]], respond: Respond, call: Call) -> list[Any]:
+    return [_respond_to(hosted, number, entry, respond, call) for number, entry in entries]
 
 
-def _learn_line(hosted: Hosted, number: int, entry: schemas.Reward | Exception, request_id: str) -> schemas.Line:
+def _respond_to(hosted: Hosted, number: int, entry: Any, respond: Respond, call: Call) -> Any:
     try:
         if isinstance(entry, Exception):
             raise entry
-        hosted.reward(entry.id, entry.reward, entry.key)
-        return schemas.Line(number, 200, id=entry.id)
+        return respond(hosted, number, entry, call)
     except Exception as error:
         if kind_of(error) is None:
             raise
-        log_fault(error, request_id)
-        document = problem_of(error)
-        id_ = entry.id if isinstance(entry, schemas.Reward) else msgspec.UNSET
+        log_fault(error, call.request.scope["request_id"])
+        document, id_ = problem_of(error), getattr(entry, "id", None) or msgspec.UNSET
         return schemas.Line(number, document.status, id=id_, problem=document)
+
+
+def _learn_line(hosted: Hosted, number: int, entry: schemas.Reward, call: Call) -> schemas.Line:
+    hosted.reward(entry.id, entry.reward, entry.key)
+    return schemas.Line(number, 200, id=entry.id)
+
+
+def _decide_line(hosted: Hosted, number: int, entry: schemas.DecideRequest, call: Call) -> schemas.DecisionLine:
+    made = Question.of(call, entry).answered(hosted)
+    if isinstance(made, schemas.Slate):
+        return schemas.DecisionLine(number, 200, slots=made.slots)
+    return schemas.DecisionLine(number, 200, decision=made)
 
 
 async def withdraw(call: Call) -> Response:
@@ -172,7 +215,10 @@ async def withdraw(call: Call) -> Response:
 
 
 async def forget(call: Call) -> Response:
-    return answer(schemas.Forgotten(await call.served.engine.forget(call.body.ids)))
+    ids, unit = call.body.ids, call.body.unit
+    if (ids is None) == (unit is None):
+        raise InvalidArgument("ids and unit are both given or both missing, but exactly one must be given")
+    return answer(schemas.Forgotten(await call.served.engine.forget(ids, unit)))
 
 
 async def expire(call: Call) -> Response:
@@ -279,18 +325,95 @@ def _change(hosted: Hosted, method: str, name: str) -> None:
         raise Refused(404, "unknown-learner", str(error)) from error
 
 
+OFREP_CODES = {400: "PARSE_ERROR", 404: "FLAG_NOT_FOUND", 413: "INVALID_CONTEXT", 422: "INVALID_CONTEXT"}
+
+
+def not_evaluated(error: BaseException, name: str) -> schemas.EvaluationFailure:
+    """Return a failure in the form of OFREP."""
+    document = problem_of(error)
+    code = OFREP_CODES.get(document.status, "GENERAL")
+    if isinstance(error, Refused) and error.slug.isupper():
+        code = error.slug
+    return schemas.EvaluationFailure(name, code, document.detail)
+
+
+def unit_of(attributes: Mapping[str, Any]) -> str | None:
+    """Return who is asked according to the attributes of an evaluation; None if they do not say."""
+    unit: str | None = attributes.get("targetingKey")
+    if unit in (None, ""):
+        return None
+    unit_key(unit)
+    return unit
+
+
 async def evaluate(call: Call) -> Response:
-    """OFREP: a flag is a portfolio, its value the chosen action."""
-    served, attributes = call.served, call.body.context or {}
+    """OFREP: a flag is a portfolio, its value the chosen action; `targetingKey` is the unit."""
+    return answer(await _evaluate(call, call.served))
+
+
+async def _evaluate(call: Call, served: Served) -> schemas.Evaluation:
+    attributes = call.body.context or {}
     try:
-        context = served.reader.read_attributes(attributes)
+        unit, context = unit_of(attributes), served.reader.read_attributes(attributes)
     except EquipoiseError as error:
         raise Refused(400, "INVALID_CONTEXT", str(error)) from error
     limits = call.service.limits(served.name)
-    decision = await served.engine.run(Hosted.decide, context, None, limits, None, call.token.name)
+    decision = await served.engine.run(Hosted.decide, context, None, limits, None, call.token.name, unit)
     value = plain(decision.action) if decision.action_id is None else decision.action_id
     metadata = {"decision": decision.id, "learner": decision.learner_name or ""}
-    return answer(schemas.Evaluation(served.name, value, str(value), "SPLIT", metadata))
+    return schemas.Evaluation(served.name, value, str(value), "SPLIT", metadata)
+
+
+async def evaluate_all(call: Call) -> Response:
+    """OFREP: evaluate the portfolios in which units keep their decisions, so that polling draws no rounds."""
+    if unit_of(call.body.context or {}) is None:
+        raise Refused(400, "TARGETING_KEY_MISSING", "context has no targetingKey, but all flags are evaluated for one")
+    served = [each for name, each in sorted(call.service.portfolios.items()) if call.token.allows("decide", name)]
+    flags = [_flag(call, each) for each in served if each.config.settings.sticky is not None]
+    body = encode(schemas.Evaluations(list(await asyncio.gather(*flags))))
+    tag = f'"{sha256(body).hexdigest()[:32]}"'
+    if tag in call.request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers={"ETag": tag})
+    return Response(body, media_type="application/json", headers={"ETag": tag})
+
+
+async def _flag(call: Call, served: Served) -> schemas.Evaluation | schemas.EvaluationFailure:
+    try:
+        return await _evaluate(call, served)
+    except Exception as error:  # which concerns this flag only
+        log_fault(error, call.request.scope["request_id"])
+        return not_evaluated(error, served.name)
+
+
+async def create_portfolio(call: Call) -> Response:
+    if not call.token.covers(ALL):
+        raise Refused(403, "forbidden", "the token does not have the scope 'admin' for all portfolios")
+    document = json.loads(call.raw, object_pairs_hook=_unique)
+
+    def checked() -> PortfolioConfig:
+        with arrays_of_at_most(call.service.settings.max_state_bytes):
+            config = parse(document)
+            check_served(config, ())
+            config.portfolio()
+        return config
+
+    config = await asyncio.to_thread(checked)
+    await create(call.service, document, config)
+    return answer(schemas.PortfolioChange(config.name, "created"), 201)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    keys = [key for key, _ in pairs]
+    if len(set(keys)) < len(keys):
+        twice = next(key for k, key in enumerate(keys) if key in keys[:k])
+        raise InvalidArgument(f"the document has the key {twice!r:.80} twice, but keys must differ")
+    return dict(pairs)
+
+
+async def archive_portfolio(call: Call) -> Response:
+    name = call.request.path_params["name"]
+    await archive(call.service, name)
+    return answer(schemas.PortfolioChange(name, "archived"))
 
 
 async def expose_metrics(call: Call) -> Response:

@@ -7,15 +7,18 @@ withdrawals are remembered here; older ones are looked up in the journal, if any
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Generic, NamedTuple, TypeVar
 
 from equipoise.errors import DuplicateDecision, DuplicateReward, UnknownDecision
 from equipoise.features import Offers
+from equipoise.features.offers import as_offers
 from equipoise.portfolio import Decision, Event, Portfolio, text
+from equipoise.portfolio.slates import another_size, slot_id
+from equipoise.portfolio.tickets import has_digest
 from equipoise.portfolio.updates import size_of
 from equipoise.serve.failures import LateReward, TooManyOpen
-from equipoise.storage.codec import digest as context_digest
 from equipoise.types import Config, Context
 
 MAX_SETTLED = 50_000  # rewards and withdrawals that are remembered, at least; at most twice as many
@@ -149,16 +152,17 @@ class Arrivals:
     def __contains__(self, id_: object) -> bool:
         return id_ in self._open
 
-    def excess(self, context: Context, limits: Limits, token: str) -> str:
-        """Return which limit one more decision exceeds; empty if none."""
-        size, taken = size_of(context), self.bytes + self._portfolio.waiting_bytes
-        if len(self._open) >= limits.decisions:
+    def excess(self, context: Context, limits: Limits, token: str, rounds: int = 1) -> str:
+        """Return which limit some more decisions in a context exceed; empty if none."""
+        size, portfolio = rounds * size_of(context), self._portfolio
+        taken = self.bytes + portfolio.waiting_bytes + portfolio.units_bytes
+        if len(self._open) + rounds > limits.decisions:
             return TOO_MANY.format(limits.decisions)
         if taken + size > limits.bytes:
             return TOO_LARGE.format(taken, size, limits.bytes)
         if token and limits.share < 1.0:
             decisions, used = self._tokens.get(token, (0, 0))
-            if decisions + 1 > limits.share * limits.decisions or used + size > limits.share * limits.bytes:
+            if decisions + rounds > limits.share * limits.decisions or used + size > limits.share * limits.bytes:
                 return TOO_MANY_OF_TOKEN.format(decisions, token, used, limits.share)
         return ""
 
@@ -210,30 +214,62 @@ class Hosted:
         limits: Limits = Limits(),  # noqa: B008 - a value that never changes
         available: list[str] | None = None,
         token: str = "",
+        unit: str | None = None,
     ) -> Decision:
-        """Decide a round, once if it has a caller's id, and unless too much waits for rewards."""
-        if id_ is not None:
-            for event in self.find(id_):
-                if event.kind == "decided":
-                    return _repeated(event, context)
-        if self.arrivals.excess(context, limits, token):
-            self._make_room(context, id_, limits, token)
+        """Decide a round, once if it has a caller's id, and unless too much waits for rewards.
+
+        A unit that keeps a decision gets it again.
+        """
+        if id_ is not None and (made := self._made(id_)) is not None:
+            return _repeated(made, context)
+        if unit is not None and id_ is None:
+            kept = self.portfolio.kept_decision(context, unit, available=available, at=self.time)
+            if kept is not None:
+                return kept
+        with self._room(context, id_, limits, token):
+            return self.portfolio.decide(context, id=id_, available=available, at=self.time, unit=unit)
+
+    def slate(
+        self,
+        context: Context,
+        k: int,
+        id_: str | None,
+        limits: Limits = Limits(),  # noqa: B008
+        available: list[str] | None = None,
+        token: str = "",
+        unit: str | None = None,
+    ) -> Sequence[Decision]:
+        """Decide the slots of a slate, as `decide` does a round."""
+        context = as_offers(context)
+        if id_ is not None and (first := self._made(id_)) is not None:
+            _repeated(first, context)
+            *made, next_slot = (self._made(slot_id(id_, slot)) for slot in range(1, k + 2))
+            if next_slot is not None or None in made:
+                raise another_size(id_)
+            return [Decision.of_event(event.data) for event in made if event is not None]
+        with self._room(context, id_, limits, token, k):
+            return self.portfolio.slate(context, k, id=id_, available=available, at=self.time, unit=unit)
+
+    def _made(self, id_: str) -> Event | None:
+        """Return the durable event in which the decision of an id was made, if any."""
+        return next((event for event in self.find(id_) if event.kind == "decided"), None)
+
+    @contextmanager
+    def _room(self, context: Context, id_: str | None, limits: Limits, token: str, rounds: int = 1) -> Iterator[None]:
+        """Make room for rounds of a token, or raise an error; afterwards keep no more of the context than is needed."""
+        if self.arrivals.excess(context, limits, token, rounds):
+            self.expire(MAX_EXPIRED)
+            is_repeated = id_ is not None and (id_ in self.arrivals or id_ in self._settled)
+            excess = self.arrivals.excess(context, limits, token, rounds)
+            if excess and not is_repeated:
+                raise TooManyOpen(excess)
         self.arrivals.token = token
         try:
-            decision = self.portfolio.decide(context, id=id_, available=available, at=self.time)
+            yield
         finally:
             self.arrivals.token = ""
         if isinstance(context, Offers) and context.nbytes > MAX_KEPT_ROWS:
             context.forget_rows()
-        return decision
-
-    def _make_room(self, context: Context, id_: str | None, limits: Limits, token: str) -> None:
-        """Close overdue decisions; raise an error if that is not enough and the request is not a repeated one."""
-        self.expire(MAX_EXPIRED)
-        is_repeated = id_ is not None and (id_ in self.arrivals or id_ in self._settled)
-        excess = self.arrivals.excess(context, limits, token)
-        if excess and not is_repeated:
-            raise TooManyOpen(excess)
 
     def reward(self, id_: str, reward: float, key: str | None) -> None:
         """Learn a reward, once."""
@@ -284,14 +320,15 @@ class Hosted:
 
     def status(self) -> Config:
         statements = self.portfolio.statements()
-        health = {**self.portfolio.health(), "open_bytes": self.arrivals.bytes}
+        held = {"open_bytes": self.arrivals.bytes, "units_bytes": self.portfolio.units_bytes}
+        health = {**self.portfolio.health(), **held}
         return {**statements.to_json(), "health": health, "description": text.describe(statements)}
 
 
 TOO_MANY = "{} decisions wait for their rewards, which is the maximum: reward or withdraw some, or set a deadline"
 TOO_LARGE = (
-    "decisions that wait for their rewards, and rewards behind missing ones, take {} bytes and this one {}, but must "
-    "take at most {} in all: reward or withdraw some, or set a deadline"
+    "decisions that wait for their rewards or are kept by units, and rewards behind missing ones, take {} bytes and this "
+    "one {}, but must take at most {} in all: reward or withdraw some, or set a deadline or a shorter sticky"
 )
 TOO_MANY_OF_TOKEN = (
     "{} decisions for token {!r} wait for their rewards and take {} bytes, but one of several tokens can use {:.0%} of "
@@ -315,6 +352,6 @@ def _check_same(id_: str, earlier: float | None, reward: float) -> None:
 def _repeated(event: Event, context: Context) -> Decision:
     """The decision of a durable event, if its context was this one, or was removed."""
     data = event.data
-    if data["digest"] is not None and data["digest"] != context_digest(context):
+    if data["digest"] is not None and not has_digest(context, data["digest"]):
         raise DuplicateDecision(f"id {data['id']!r} was used for a decision with another context, but must be unique")
     return Decision.of_event(data)

@@ -28,6 +28,23 @@ arms = 3
 name = "greedy"
 epsilon = 0.1
 """
+BANNERS = """
+version = 1
+name = "banners"
+sticky = "7d"
+[reward]
+range = [0, 1]
+[actions]
+names = ["red", "blue", "green"]
+[[learner]]
+use = "UCB"
+arms = 3
+[[learner]]
+use = "EpsilonGreedy"
+arms = 3
+epsilon = 0.5
+name = "greedy"
+"""
 COLORS = """
 version = 1
 name = "colors"
@@ -36,10 +53,12 @@ range = [0, 1]
 deadline = 3
 default = 0.0
 [context]
-features = ["age", "visits"]
+age = { type = "number", scaled = false, missing = "zero" }
+visits = { type = "number", scaled = false, missing = "zero" }
 [actions]
 names = ["red", "blue"]
-features = ["price"]
+[actions.features]
+price = { type = "number", scaled = false, missing = "zero" }
 [[learner]]
 use = "UCB"
 arms = 2
@@ -55,8 +74,9 @@ right = { use = "Shared", dim = 2 }
 LINEAR = """
 version = 1
 name = "linear"
-[actions]
-features = ["price", "rating"]
+[actions.features]
+price = { type = "number", scaled = false, missing = "zero" }
+rating = { type = "number", scaled = false, missing = "zero" }
 [[learner]]
 use = "OFUL"
 dim = 2
