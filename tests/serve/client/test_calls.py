@@ -19,7 +19,6 @@ import pytest
 
 from equipoise.errors import InvalidArgument
 from equipoise.serve import AsyncClient, Client, Outcome, ServiceError
-from equipoise.serve.client import calls as calls_module
 from equipoise.serve.client.calls import Call, Calls, Failure, Pause, Request
 from equipoise.serve.client.wire import Answer, Target
 
@@ -99,11 +98,8 @@ def calls(**settings: Any) -> Calls:
 
 
 def test_pauses_double_and_every_repetition_is_the_same_request(clock: Clock) -> None:
-    replies = [
-        Failure(REFUSED, False),
-        *[problem(status) for status in (503, 502, 504, 429)],
-        ok({"id": "x", **DECIDED}),
-    ]
+    busy = [problem(status) for status in (503, 502, 504, 429)]
+    replies: list[Reply] = [Failure(REFUSED, False), *busy, ok({"id": "x", **DECIDED})]
     run = Run(calls().decide(None, {}), replies, clock)
     assert run.pauses == [0.1, 0.2, 0.4, 0.8, 1.6]
     assert len({each.data for each in run.requests}) == 1 and len(run.bodies[0][0]["id"]) == 32
@@ -203,7 +199,7 @@ def learn(refused: Callable[[str], int]) -> Callable[[Request], Answer]:
 
 def test_a_batch_is_sent_in_parts_and_every_line_has_its_outcome(clock: Clock) -> None:
     reply = learn(lambda id_: 404 if id_ == "d600" else 0)
-    rewards = [*((f"d{k}", 1.0) for k in range(1_200)), ("last", 0.5, "part")]
+    rewards: list[Any] = [*((f"d{k}", 1.0) for k in range(1_200)), ("last", 0.5, "part")]
     run = Run(calls().rewards(rewards), [reply] * 3, clock)
     assert [len(rows) for rows in run.bodies] == [500, 500, 201] and run.pauses == []
     assert run.bodies[2][-1] == {"id": "last", "reward": 0.5, "key": "part"}
@@ -306,7 +302,7 @@ def test_the_first_requests_of_many_clients_do_not_repeat_together(
 ) -> None:
     """Pauses have a random part, so that clients of a service that restarts come back spread over time."""
     draws = random.Random(0)
-    monkeypatch.setattr(calls_module.random, "random", draws.random)
+    monkeypatch.setattr(random, "random", draws.random)
     runs = [Run(calls().withdraw("x"), [problem(503), ok({})], clock) for _ in range(200)]
     pauses = [run.pauses[0] for run in runs]
     assert 0.05 <= min(pauses) < 0.06 and 0.14 < max(pauses) <= 0.15
