@@ -63,7 +63,10 @@ class ServiceError(EquipoiseError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one line of a batch: `error` is None if it was accepted; `decision` is None for a reward."""
+    """The result of one line of a batch: `error` is None if it was accepted; `decision` is None for a reward.
+
+    `id` is the id of the decision. It is empty for a unit without one, because its line has an error.
+    """
 
     id: str
     error: ServiceError | None
@@ -74,7 +77,9 @@ class Options(TypedDict, total=False):
     """The options of a request to decide, next to its context; `Client.decide` says what they mean."""
 
     offers: Iterable[Mapping[str, Any]] | None
+    exclude: Iterable[str] | None
     available: Iterable[str] | None
+    unit: str | None
     id: str | None
 
 
@@ -91,13 +96,11 @@ class Request(NamedTuple):
     """A request to send.
 
     `seconds` is the time for this attempt; `patience` is the time for the wait before it, if all connections are busy.
-    A request that must not be repeated gets a connection of its own, because one that was used may just have ended.
     """
 
     data: bytes
     seconds: float
     patience: float
-    is_new: bool
 
 
 class Pause(NamedTuple):
@@ -152,6 +155,10 @@ class Calls:
         body = _round(context, **options)
         return (yield from self._one("/decide", body, _decision))
 
+    def slate(self, k: int, context: Context, options: Options) -> Call[list[Decision]]:
+        body = {**_round(context, **options), "k": k}
+        return (yield from self._one("/decide", body, lambda row: list(map(_decision, row["slots"]))))
+
     def decide_many(self, rounds: Iterable[Round]) -> Call[list[Outcome]]:
         bodies = [_round(**each) for each in rounds]
         return (yield from self._batch("/decide", bodies, lambda line: _decision(line["decision"])))
@@ -189,23 +196,23 @@ class Calls:
                 except ServiceError as error:
                     if not outcomes:
                         raise
-                    outcomes |= {k: Outcome(bodies[k]["id"], error) for k in part}
+                    outcomes |= {k: Outcome(bodies[k].get("id", ""), error) for k in part}
                 else:
-                    outcomes |= {k: _outcome(bodies[k]["id"], row, read) for k, row in zip(part, rows, strict=True)}
+                    outcomes |= {k: _outcome(bodies[k], row, read) for k, row in zip(part, rows, strict=True)}
             waiting = {k: waiting[k] for k in waiting if _is_busy(outcomes[k].error)}
             if not waiting or attempt == self._settings.retries:
                 break
             yield Pause(self._backoff(attempt))
         return [outcomes[k] for k in range(len(bodies))]
 
-    def _send(self, method: str, path: str, body: bytes | None, media_type: str, *, once: bool = False) -> Call[Answer]:
+    def _send(self, method: str, path: str, body: bytes | None, media_type: str) -> Call[Answer]:
         """Return the answer of success; repeat what failed on the way, or what the service was too busy for."""
         settings = self._settings
         data = self._target.request(method, self._path + path, body, media_type)
         end = time.monotonic() + settings.total_seconds
         for attempt in count_from():
             left = max(end - time.monotonic(), 0.0)
-            outcome = yield Request(data, min(settings.timeout_seconds, left), left, once)
+            outcome = yield Request(data, min(settings.timeout_seconds, left), left)
             pause = self._backoff(attempt)
             if isinstance(outcome, Answer):
                 if outcome.status < 300:
@@ -219,7 +226,7 @@ class Calls:
                 is_final = isinstance(outcome.error, ssl.SSLCertVerificationError)
                 if outcome.is_reused:  # it may have ended while it was idle
                     pause = 0.0
-            if once or is_final or attempt >= settings.retries or time.monotonic() + pause >= end:
+            if is_final or attempt >= settings.retries or time.monotonic() + pause >= end:
                 raise error
             yield Pause(pause)
         raise AssertionError("unreachable")
@@ -235,14 +242,19 @@ def _round(
     context: Context = None,
     *,
     offers: Iterable[Mapping[str, Any]] | None = None,
+    exclude: Iterable[str] | None = None,
     available: Iterable[str] | None = None,
+    unit: str | None = None,
     id: str | None = None,
 ) -> dict[str, Any]:
+    """Return the body of a request. A unit keeps its decision, so it needs no id; a new id would ask for a new one."""
     body = {
         "context": context,
         "offers": None if offers is None else list(offers),
+        "exclude": None if exclude is None else list(exclude),
         "available": None if available is None else list(available),
-        "id": uuid4().hex if id is None else id,
+        "unit": unit,
+        "id": uuid4().hex if id is None and unit is None else id,
     }
     return {key: value for key, value in body.items() if value is not None}
 
@@ -302,11 +314,13 @@ def _nothing(answer: Any) -> None:
     """Read nothing from an answer that says only that the request was accepted."""
 
 
-def _outcome(id_: str, row: Any, read: Callable[[Any], Decision | None]) -> Outcome:
+def _outcome(body: Mapping[str, Any], row: Any, read: Callable[[Any], Decision | None]) -> Outcome:
     def outcome(row: Any) -> Outcome:
+        id_ = body.get("id", "")
         if (problem := row.get("problem")) is not None:
             return Outcome(id_, _error(row["status"], problem))
-        return Outcome(id_, None, read(row))
+        decision = read(row)
+        return Outcome(id_ if decision is None else decision.id, None, decision)
 
     return _read(outcome, row)
 

@@ -53,6 +53,10 @@ class AsyncClient(ClientSettings):
         """Decide a round, as `Client.decide` does."""
         return await self._run(self._calls.decide(context, options))
 
+    async def slate(self, k: int, context: Context = None, **options: Unpack[Options]) -> list[Decision]:
+        """Decide `k` different offers at once, as `Client.slate` does."""
+        return await self._run(self._calls.slate(k, context, options))
+
     async def decide_many(self, rounds: Iterable[Round]) -> list[Outcome]:
         """Decide several rounds, as `Client.decide_many` does."""
         return await self._run(self._calls.decide_many(rounds))
@@ -93,7 +97,7 @@ class AsyncClient(ClientSettings):
                 await pool.slots.acquire()
         except TimeoutError:
             return Failure(TimeoutError(f"all {self.connections} connections were busy"), False)
-        connection = None if request.is_new else pool.take()
+        connection = pool.take()
         is_reused = connection is not None
         try:
             async with asyncio.timeout(request.seconds):

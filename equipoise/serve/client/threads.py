@@ -78,12 +78,21 @@ class Client(ClientSettings):
             The features that all offers share, by name or in order; or, without offers, rows of a matrix.
         offers
             The actions of this round: each {"id": ..., "features": ...}. Default: the actions of the configuration.
+        exclude
+            Ids of offers that must not be chosen.
         available
             Names of the learners that can act in this round. Default: all.
+        unit
+            Who is asked, such as a visitor. A unit gets the same decision again until the `sticky` of the portfolio has
+            passed; without `sticky`, give an `id`, too.
         id
-            Your own id of the decision. Default: a random one.
+            Your own id of the decision. Default: a random one, unless there is a unit.
         """
         return self._run(self._calls.decide(context, options))
+
+    def slate(self, k: int, context: Context = None, **options: Unpack[Options]) -> list[Decision]:
+        """Decide `k` different offers at once, each with an id, propensity and reward of its own; see `decide`."""
+        return self._run(self._calls.slate(k, context, options))
 
     def decide_many(self, rounds: Iterable[Round]) -> list[Outcome]:
         """Decide several rounds, each {"context": ..., "offers": ...}; a refused one does not affect the others."""
@@ -125,7 +134,7 @@ class Client(ClientSettings):
             return Failure(TimeoutError(f"all {self.connections} connections were busy"), False)
         end = time.monotonic() + request.seconds
         try:
-            connection = None if request.is_new else pool.take()
+            connection = pool.take()
             is_reused = connection is not None
             try:
                 if connection is None:

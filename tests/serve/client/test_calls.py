@@ -253,6 +253,33 @@ def test_a_batch_of_decisions_has_an_id_for_each(clock: Clock) -> None:
     assert second.decision is None and second.error.kind == "invalid-argument" and second.id == sent[1]["id"]
 
 
+def test_a_unit_asks_for_the_decision_that_it_keeps(clock: Clock) -> None:
+    """A new id would ask for a new round, so the client makes none."""
+    reply = ok({"id": "kept", **DECIDED})
+    run = Run(
+        calls().decide({"a": 1}, {"unit": "user-7", "exclude": iter("bc")}), [Failure(REFUSED, True), reply], clock
+    )
+    assert run.bodies == [[{"context": {"a": 1}, "exclude": ["b", "c"], "unit": "user-7"}]] * 2
+    assert run.result.id == "kept"
+    run = Run(calls().decide(None, {"unit": "user-7", "id": "mine"}), [reply], clock)
+    assert run.bodies == [[{"unit": "user-7", "id": "mine"}]]
+    rows = [{"line": 1, "status": 200, "decision": {"id": "kept", **DECIDED}}]
+    rows.append({"line": 2, "status": 422, "problem": {"type": "x:invalid-argument"}})
+    run = Run(calls().decide_many([{"unit": "user-7"}, {"unit": ""}]), [ndjson(rows)], clock)
+    assert [(each.id, each.error is None) for each in run.result] == [("kept", True), ("", False)]
+
+
+def test_a_slate(clock: Clock) -> None:
+    reply = ok({"slots": [{"id": "page", **DECIDED}, {"id": "page/2", **DECIDED}]})
+    run = Run(calls().slate(2, None, {"id": "page"}), [Failure(REFUSED, True), reply], clock)
+    assert run.bodies == [[{"id": "page", "k": 2}]] * 2
+    assert [decision.id for decision in run.result] == ["page", "page/2"]
+    run = Run(calls().slate(2, None, {}), [reply], clock)
+    assert len(run.bodies[0][0]["id"]) == 32
+    run = Run(calls().slate(2, None, {}), [ok({"id": "page", **DECIDED})], clock)
+    assert run.error is not None and run.error.kind == "unexpected-answer"
+
+
 @pytest.mark.parametrize("body", [b"", b'{"line": 1, "status": 200}\n' * 3, b"<html>\n<html>", b"1\n2", b"{}\n{}"])
 def test_a_batch_whose_answer_is_not_the_services(body: bytes, clock: Clock) -> None:
     run = Run(calls().decide_many([{}, {}]), [Answer(200, {}, body, False)], clock)
