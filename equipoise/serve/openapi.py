@@ -10,6 +10,7 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from types import UnionType
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ from equipoise.serve.routes import OPERATIONS, Operation
 
 MAX_DOCUMENTS = 16  # that are kept
 REF = "#/components/schemas/{name}"
+OFREP = {"evaluate": schemas.EvaluationFailure, "evaluate_all": schemas.BulkFailure}
 PROBES = frozenset({"ready", "portfolio_ready"})
 WITH_TOKEN = (401, 403)
 WITH_PORTFOLIO = (404, 503)
@@ -70,8 +72,10 @@ class Documents:
 def description(portfolios: Mapping[str, PortfolioConfig]) -> dict[str, Any]:
     """Return the description for somebody who may see these portfolios."""
     types = [each for operation in OPERATIONS for each in (operation.request, operation.response) if _is_struct(each)]
-    types += [schemas.Problem, schemas.EvaluationFailure, schemas.Line]
+    types += [schemas.Decided, schemas.Slate, schemas.DecisionLine, schemas.Line, schemas.Problem]
+    types += [schemas.Evaluation, schemas.EvaluationFailure, schemas.BulkFailure]
     _, components = msgspec.json.schema_components(types, ref_template=REF)
+    components["Evaluations"]["properties"]["flags"]["items"] = _schema(schemas.Evaluation | schemas.EvaluationFailure)
     ranges = [config.reward_range for config in portfolios.values()]
     limits = [limit for limit in ranges if limit is not None]
     if limits and len(limits) == len(ranges):
@@ -93,6 +97,8 @@ def _is_struct(kind: Any) -> bool:
 
 
 def _schema(kind: Any) -> dict[str, Any]:
+    if isinstance(kind, UnionType):
+        return {"anyOf": [_schema(each) for each in kind.__args__]}
     return {"$ref": REF.format(name=kind.__name__)} if _is_struct(kind) else {"type": "string"}
 
 
@@ -141,8 +147,8 @@ def _problems(operation: Operation) -> Sequence[int]:
 
 def _failure(operation: Operation, status: int) -> dict[str, Any]:
     content: dict[str, Any] = {failures.MEDIA_TYPE: {"schema": _schema(schemas.Problem)}}
-    if operation.id == "evaluate":
-        content = {"application/json": {"schema": _schema(schemas.EvaluationFailure)}}
+    if operation.id in OFREP:
+        content = {"application/json": {"schema": _schema(OFREP[operation.id])}}
     if operation.id in PROBES:
         content = {"application/json": {"schema": _schema(schemas.Health)}}
     answer: dict[str, Any] = {"description": HTTPStatus(status).phrase, "content": content}
