@@ -22,7 +22,7 @@ from equipoise.portfolio import Decision
 from equipoise.serve import AsyncClient, Client, ServiceError
 from tests.serve.browser import Running
 from tests.serve.client.servers import BOTH, dropping_answers, free_port
-from tests.serve.served import ARMS, COLORS, LINEAR
+from tests.serve.served import ARMS, LINEAR, OFFERS
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "clients.md"
@@ -35,8 +35,8 @@ N = WORKERS * ROUNDS
 def service(tmp_path: Path) -> Iterator[Running]:
     files, data = tmp_path / "files", tmp_path / "data"
     files.mkdir()
-    for name, text in (("arms", ARMS), ("colors", COLORS.replace("deadline = 3\n", "")), ("linear", LINEAR)):
-        (files / f"{name}.toml").write_text(text.replace("default = 0.0\n", ""))
+    for name, text in (("arms", ARMS), ("linear", LINEAR), ("offers", OFFERS)):
+        (files / f"{name}.toml").write_text(text)
     running = Running(files, data, free_port())
     running.start()
     try:
@@ -173,11 +173,14 @@ def test_withdrawals_and_refusals(service: Running, kind: Any) -> None:
             client.decide(offers=[{"id": "a", "features": {"weight": 1.0}}])
 
 
-def test_the_examples_of_the_guide_run(service: Running) -> None:
+def test_the_examples_of_the_guide_run(service: Running, tmp_path: Path) -> None:
     """All examples in Python, in order, as one program."""
     examples = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     program = "\n".join(examples).replace("http://127.0.0.1:8000", service.url)
     assert len(examples) > 2 and program.count(service.url) == program.count("http://")
     names: dict[str, Any] = {}
-    exec(compile(program, str(GUIDE), "exec"), names)
-    assert {"client", "decision", "outcomes"} <= set(names)
+    file = tmp_path / "guide.py"
+    file.write_text(program)  # so that an error shows its line
+    exec(compile(program, str(file), "exec"), names)
+    names["client"].close()
+    assert {"decision", "outcomes", "shown"} <= set(names)

@@ -26,7 +26,7 @@ from equipoise.serve.openapi import description
 from tests.serve.browser import Running
 from tests.serve.client.servers import dropping_answers, free_port
 from tests.serve.client.typescript_types import module_of
-from tests.serve.served import ARMS, LINEAR
+from tests.serve.served import ARMS, LINEAR, OFFERS
 
 ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "clients" / "typescript"
@@ -144,7 +144,7 @@ def test_a_service_with_other_types_is_noticed(project: Path, change: str) -> No
 def services(tmp_path: Path) -> Iterator[dict[str, str]]:
     """The addresses of a service, and of a proxy in front of it that drops every third answer."""
     (tmp_path / "files").mkdir()
-    for name, text in (("arms", ARMS), ("linear", LINEAR)):
+    for name, text in (("arms", ARMS), ("linear", LINEAR), ("offers", OFFERS)):
         (tmp_path / "files" / f"{name}.toml").write_text(text)
     running = Running(tmp_path / "files", tmp_path / "data", free_port())
     running.start()
