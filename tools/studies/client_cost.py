@@ -13,6 +13,10 @@ import argparse
 import asyncio
 import http.client
 import json
+import os
+import socket
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -22,10 +26,20 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from equipoise.serve import AsyncClient, Client
-from tests.serve.browser import Running
-from tests.serve.client.servers import free_port
-from tests.serve.served import ARMS
+from tools.studies.attacks import is_served
+from tools.studies.serve_load import ONE_THREAD
 
+CONFIG = """
+version = 1
+name = "arms"
+[[learner]]
+use = "UCB"
+arms = 3
+[[learner]]
+use = "EpsilonGreedy"
+arms = 3
+epsilon = 0.1
+"""
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
@@ -83,15 +97,22 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=300, help="of a block")
     parser.add_argument("--blocks", type=int, default=9)
     options = parser.parse_args()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "arms.toml"
-        file.write_text(ARMS)
-        running = Running(file, Path(folder) / "data", free_port())
-        running.start()
+        file.write_text(CONFIG)
+        command = ["-m", "equipoise", "serve", str(file), "--data", folder, "--port", str(port)]
+        with (Path(folder) / "log").open("wb") as log:
+            process = subprocess.Popen([sys.executable, *command], stderr=log, env={**os.environ, **ONE_THREAD})
         try:
-            found = measure(running.url, options.rounds, options.blocks)
+            while not is_served(port):
+                time.sleep(0.1)
+            found = measure(f"http://127.0.0.1:{port}", options.rounds, options.blocks)
         finally:
-            running.stop()
+            process.terminate()
+            process.wait()
     base = median(found["http.client"])
     for name, seconds in found.items():
         print(f"{name:12} {1e6 * median(seconds):6.0f} us per decision and reward, {median(seconds) / base:.2f} times")

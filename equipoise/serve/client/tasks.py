@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, Unpack, cast
-from weakref import WeakKeyDictionary
 
 from equipoise.portfolio import Decision
 from equipoise.serve.client.calls import (
@@ -36,7 +35,7 @@ class AsyncClient(ClientSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._pools = WeakKeyDictionary[asyncio.AbstractEventLoop, Pool]()
+        self._pools: dict[asyncio.AbstractEventLoop, Pool] = {}
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -115,6 +114,8 @@ class AsyncClient(ClientSettings):
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop)
         if pool is None:
+            for ended in [each for each in list(self._pools) if each.is_closed()]:
+                self._pools.pop(ended, None)
             pool = self._pools[loop] = Pool(self.connections)
         return pool
 

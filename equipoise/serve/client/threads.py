@@ -138,7 +138,7 @@ class Client(ClientSettings):
             is_reused = connection is not None
             try:
                 if connection is None:
-                    connection = Connection(self._target.address, request.seconds)
+                    connection = Connection(self._target.address, end)
                 return pool.exchange(connection, request.data, end)
             except (OSError, MalformedAnswer) as error:
                 pool.clear()  # what ended one connection may have ended all
@@ -151,10 +151,9 @@ class Client(ClientSettings):
         process = os.getpid()
         pool = self._pools.get(process)
         if pool is None:
-            for parent in list(self._pools.values()):
-                parent.clear()
-            self._pools = {process: Pool(self.connections)}
-            pool = self._pools[process]
+            for parent in [each for each in self._pools if each != process]:
+                self._pools.pop(parent, Pool(1)).clear()
+            pool = self._pools.setdefault(process, Pool(self.connections))  # atomic: threads share the dict
         return pool
 
 
@@ -201,33 +200,27 @@ class Pool:
 class Connection:
     """A connection that sends a request and waits for its answer."""
 
-    def __init__(self, address: Address, seconds: float) -> None:
-        plain = socket.create_connection((address.host, address.port), seconds)
-        self._socket = plain
+    def __init__(self, address: Address, end: float) -> None:
+        self._socket = socket.create_connection((address.host, address.port), seconds_until(end))
         try:
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if address.is_secure:
-                self._socket = secure_context().wrap_socket(plain, server_hostname=address.host)
+                self._socket.settimeout(seconds_until(end))
+                self._socket = secure_context().wrap_socket(self._socket, server_hostname=address.host)
         except BaseException:
-            plain.close()
+            self.close()
             raise
 
     def exchange(self, data: bytes, end: float) -> Answer:
         """Send a request and return its answer, until a time of `time.monotonic`."""
-        self._limit(end)
+        self._socket.settimeout(seconds_until(end))
         self._socket.sendall(data)
         reader, answer = AnswerReader(), None
         while answer is None:
-            self._limit(end)
+            self._socket.settimeout(seconds_until(end))
             piece = self._socket.recv(PIECE_BYTES)
             answer = reader.feed(piece) if piece else reader.end()
         return answer
-
-    def _limit(self, end: float) -> None:
-        left = end - time.monotonic()
-        if left <= 0.0:
-            raise TimeoutError("timed out")
-        self._socket.settimeout(left)
 
     def is_open(self) -> bool:
         """Whether an idle connection can be used: the service has neither closed it nor sent anything."""
@@ -239,6 +232,14 @@ class Connection:
 
     def close(self) -> None:
         self._socket.close()
+
+
+def seconds_until(end: float) -> float:
+    """Return the time that is left; raise an error if there is none."""
+    left = end - time.monotonic()
+    if left <= 0.0:
+        raise TimeoutError("timed out")
+    return left
 
 
 has_poll = hasattr(select, "poll")  # not on Windows, where `select` takes any socket

@@ -129,6 +129,25 @@ def test_a_malformed_answer_is_repeated(kind: Any, garbage: bytes) -> None:
 
 
 @both
+def test_an_answer_that_is_cut_anywhere_is_repeated(kind: Any) -> None:
+    whole = len(decided({"id": "x" * 32}))
+    cuts = range(0, whole, 9)
+
+    def script(n: int, body: dict[str, Any]) -> bytes:
+        data = decided(body)
+        return data[: cuts[n // 2]] if n % 2 else data
+
+    with (
+        scripted(lambda n, body: script(n - 1, body), ends=lambda n: n % 2 == 0) as (url, seen),
+        kind(url, "arms", backoff_seconds=1e-6, retries=1) as client,
+    ):
+        client.decide()
+        decisions = [client.decide() for _ in cuts[1:]]
+    assert len({decision.id for decision in decisions}) == len(cuts) - 1
+    assert len(seen.requests) == 2 * len(cuts) - 1
+
+
+@both
 def test_retry_after_is_respected(kind: Any) -> None:
     busy = answer({"type": "urn:equipoise:problem:overloaded", "detail": "no"}, 503, "Retry-After: 1")
     with (
@@ -267,7 +286,9 @@ def test_an_async_client_serves_several_event_loops() -> None:
             worker.start()
         for worker in workers:
             worker.join()
-    assert len(seen.requests) == 6
+        asyncio.run(main())
+        assert len(client._pools) == 1, "loops that ended are not kept"
+    assert len(seen.requests) == 7
 
 
 def test_a_closed_client_opens_a_new_connection() -> None:

@@ -89,7 +89,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("typescript")
     for name in ("package.json", "tsconfig.json", "src", "test"):
         copied = SOURCE / name
-        (shutil.copytree if copied.is_dir() else shutil.copy)(copied, folder / name)  # type: ignore[operator]
+        (shutil.copytree if copied.is_dir() else shutil.copy)(copied, folder / name)
     (folder / "node_modules").symlink_to(modules)
     return folder
 
