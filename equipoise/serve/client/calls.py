@@ -224,8 +224,8 @@ class Calls:
                 failure = str(outcome.error) or type(outcome.error).__name__
                 error = ServiceError(0, "unreachable", f"{settings.url} gave no answer: {failure}")
                 is_final = isinstance(outcome.error, ssl.SSLCertVerificationError)
-                if outcome.is_reused:  # it may have ended while it was idle
-                    pause = 0.0
+                if outcome.is_reused and not isinstance(outcome.error, TimeoutError):
+                    pause = 0.0  # the connection may have ended while it was idle
             if is_final or attempt >= settings.retries or time.monotonic() + pause >= end:
                 raise error
             yield Pause(pause)
@@ -304,9 +304,13 @@ def _unexpected(why: str) -> ServiceError:
 
 
 def _rows(answer: Answer, n: int) -> list[Any]:
+    """Return the lines of an answer; their problems get the id of the request."""
     rows = _read(lambda body: [json.loads(line) for line in body.split(b"\n") if line], answer.body)
     if len(rows) != n:
         raise _unexpected(f"it has {len(rows)} lines for {n}")
+    for row in rows:
+        if isinstance(row, dict) and isinstance(row.get("problem"), dict):
+            row["problem"].setdefault("request_id", answer.headers.get("x-request-id", ""))
     return rows
 
 

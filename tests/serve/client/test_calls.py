@@ -151,6 +151,8 @@ def test_a_wrong_certificate_is_not_tried_again(clock: Clock) -> None:
 def test_a_connection_that_ended_while_idle_costs_no_pause(clock: Clock) -> None:
     run = Run(calls().withdraw("x"), [Failure(REFUSED, True), Failure(REFUSED, False), ok({})], clock)
     assert run.pauses == [0.0, 0.2]
+    run = Run(calls().withdraw("x"), [Failure(TimeoutError(), True), ok({})], clock)
+    assert run.pauses == [0.1], "a service that is slow must not get more requests"
 
 
 def test_the_time_limits(clock: Clock) -> None:
@@ -179,7 +181,7 @@ def lines(request: Request) -> list[dict[str, Any]]:
 
 
 def ndjson(rows: Iterable[Any]) -> Answer:
-    return Answer(200, {}, b"".join(json.dumps(row).encode() + b"\n" for row in rows), False)
+    return Answer(200, {"x-request-id": "r2"}, b"".join(json.dumps(row).encode() + b"\n" for row in rows), False)
 
 
 def learn(refused: Callable[[str], int]) -> Callable[[Request], Answer]:
@@ -205,7 +207,8 @@ def test_a_batch_is_sent_in_parts_and_every_line_has_its_outcome(clock: Clock) -
     assert run.bodies[2][-1] == {"id": "last", "reward": 0.5, "key": "part"}
     assert [each.id for each in run.result] == [each[0] for each in rewards]
     (refused,) = [each for each in run.result if each.error is not None]
-    assert refused.id == "d600" and (refused.error.status, refused.error.kind) == (404, "kind")
+    assert refused.id == "d600"
+    assert (refused.error.status, refused.error.kind, refused.error.request_id) == (404, "kind", "r2")
     assert Run(calls().rewards([]), [], clock).result == []
 
 

@@ -291,6 +291,22 @@ def test_an_async_client_serves_several_event_loops() -> None:
     assert len(seen.requests) == 7
 
 
+def test_an_async_client_runs_on_uvloop() -> None:
+    uvloop = pytest.importorskip("uvloop", reason="needs uvloop")
+
+    async def main(url: str) -> int:
+        async with AsyncClient(url, "arms", connections=4, **FAST) as client:
+            decisions = await asyncio.gather(*(client.decide() for _ in range(50)))
+        return len({decision.id for decision in decisions})
+
+    with (
+        scripted(lambda n, body: decided(body) if n % 5 else None) as (url, seen),
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        assert runner.run(main(url)) == 50
+    assert len(seen.requests) > 60
+
+
 def test_a_closed_client_opens_a_new_connection() -> None:
     with scripted(lambda n, body: decided(body)) as (url, seen), Client(url, "arms") as client:
         client.decide()
