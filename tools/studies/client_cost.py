@@ -4,7 +4,8 @@
 
 Both send the same two requests over one kept connection to the same service in a process of its own, in blocks that
 alternate, and read the answers as JSON. The plain loop repeats nothing and checks nothing. Times are CPU seconds of
-this process; the medians over blocks are compared.
+this process; the medians over blocks are compared. On two busy cores (load average 8 to 14, Python 3.11) in two runs
+of 7 blocks with 200 rounds: http.client 426 and 471 us, `Client` 0.67 and 0.67 times that, `AsyncClient` 0.90 and 1.04.
 """
 
 from __future__ import annotations

@@ -189,17 +189,19 @@ class Calls:
         outcomes: dict[int, Outcome] = {}
         waiting = dict(enumerate(map(_encode, bodies)))
         for attempt in range(self._settings.retries + 1):
+            refused: dict[int, bytes] = {}
             for part in _parts(waiting):
                 data = b"\n".join(waiting[k] for k in part)
                 try:
                     rows = _rows((yield from self._send("POST", path, data, NDJSON)), len(part))
+                    found = [_outcome(bodies[k], row, read) for k, row in zip(part, rows, strict=True)]
+                    refused |= {k: waiting[k] for k, each in zip(part, found, strict=True) if _is_busy(each)}
                 except ServiceError as error:
                     if not outcomes:
                         raise
-                    outcomes |= {k: Outcome(bodies[k].get("id", ""), error) for k in part}
-                else:
-                    outcomes |= {k: _outcome(bodies[k], row, read) for k, row in zip(part, rows, strict=True)}
-            waiting = {k: waiting[k] for k in waiting if _is_busy(outcomes[k].error)}
+                    found = [Outcome(bodies[k].get("id", ""), error) for k in part]
+                outcomes |= zip(part, found, strict=True)
+            waiting = refused
             if not waiting or attempt == self._settings.retries:
                 break
             yield Pause(self._backoff(attempt))
@@ -329,9 +331,9 @@ def _outcome(body: Mapping[str, Any], row: Any, read: Callable[[Any], Decision |
     return _read(outcome, row)
 
 
-def _is_busy(error: ServiceError | None) -> bool:
+def _is_busy(outcome: Outcome) -> bool:
     """Whether the service refused a line because of its load."""
-    return error is not None and error.status in REPEATED
+    return outcome.error is not None and outcome.error.status in REPEATED
 
 
 def _decision(row: Mapping[str, Any]) -> Decision:

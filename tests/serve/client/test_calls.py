@@ -233,6 +233,8 @@ def test_a_part_that_fails_does_not_hide_the_parts_before(clock: Clock) -> None:
     run = Run(calls(retries=0).rewards(rewards), [learn(lambda id_: 0), problem(401, "unauthenticated")], clock)
     assert [each.error is None for each in run.result] == [True] * 500 + [False] * 200
     assert run.result[-1].error.kind == "unauthenticated"
+    run = Run(calls(retries=1).rewards(rewards), [learn(lambda id_: 0), problem(503), problem(503)], clock)
+    assert [each.error and each.error.status for each in run.result] == [None] * 500 + [503] * 200
     run = Run(calls(retries=0).rewards(rewards), [problem(401, "unauthenticated")], clock)
     assert run.error is not None and run.error.kind == "unauthenticated"
 

@@ -151,6 +151,22 @@ def test_a_lost_answer_changes_nothing(service: Running, kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
+def test_a_unit_keeps_its_decision_although_answers_are_lost(service: Running, kind: Any) -> None:
+    with (
+        dropping_answers(service.url, lambda n: n % 3 == 0) as (url, _),
+        kind(url, "offers", **PATIENT) as client,
+    ):
+        first = [client.decide(unit=f"user-{k}") for k in range(8)]
+        assert [client.decide(unit=f"user-{k}") for k in range(8)] == first
+        service.kill()
+        service.start()
+        again = client.decide_many([{"unit": f"user-{k}"} for k in range(8)])
+        assert [outcome.decision for outcome in again] == first
+        assert [outcome.id for outcome in again] == [decision.id for decision in first]
+        assert client.status()["health"]["open"] == 8
+
+
+@pytest.mark.parametrize("kind", BOTH)
 def test_withdrawals_and_refusals(service: Running, kind: Any) -> None:
     with kind(service.url, "arms") as client:
         decision = client.decide(available=["UCB"])
