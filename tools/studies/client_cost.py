@@ -57,10 +57,10 @@ class Plain:
         return answer
 
     def play(self, rounds: int) -> None:
-        self._connection.close()  # the service has closed it while others played
         for _ in range(rounds):
             id_ = self._post("/decide", {"id": uuid4().hex})["id"]
             self._post("/rewards", {"id": id_, "reward": 1.0})
+        self._connection.close()  # the service would close it while others play
 
 
 def threads(client: Client, rounds: int) -> None:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import median
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,6 +24,7 @@ from equipoise.serve import AsyncClient, Client, ServiceError
 from tests.serve.browser import Running
 from tests.serve.client.servers import BOTH, dropping_answers, free_port
 from tests.serve.served import ARMS, LINEAR, OFFERS
+from tools.studies.client_cost import measure
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "clients.md"
@@ -187,6 +189,12 @@ def test_withdrawals_and_refusals(service: Running, kind: Any) -> None:
         assert client.decide(offers=offers).action_id in ("a", "b")
         with pytest.raises(ServiceError, match="unknown-name, status 422"):
             client.decide(offers=[{"id": "a", "features": {"weight": 1.0}}])
+
+
+def test_a_client_costs_about_as_much_as_a_plain_loop(service: Running) -> None:
+    """CPU time next to `http.client` in the same run; measured: 0.67 times for `Client`, about 1 for `AsyncClient`."""
+    found = {name: median(seconds) for name, seconds in measure(service.url, rounds=30, blocks=5).items()}
+    assert found["Client"] < 1.2 * found["http.client"] and found["AsyncClient"] < 1.8 * found["http.client"], found
 
 
 def test_the_examples_of_the_guide_run(service: Running, tmp_path: Path) -> None:
