@@ -1,6 +1,6 @@
 /**
- * The types of the client agree with those of the service, or this file does not compile. `openapi.ts` is made from the
- * OpenAPI document by the test that runs all this (tests/serve/client/test_typescript.py).
+ * The types of the client agree with the types of the service, or this file does not compile. The test that compiles it
+ * (tests/serve/client/test_typescript.py) makes `openapi.ts` from the OpenAPI document. `npm test` leaves it out.
  */
 import type * as client from "../src/client.js";
 import type * as service from "./openapi.js";

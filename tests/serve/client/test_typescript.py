@@ -103,7 +103,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def compiled(project: Path, document: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     """Compile the client with the types of a document."""
     (project / "test" / "openapi.ts").write_text(module_of(document))
-    command = [str(NODE), str(project / "node_modules" / "typescript" / "bin" / "tsc"), "-p", str(project)]
+    settings = project / "tsconfig.all.json"
+    settings.write_text(json.dumps({"extends": "./tsconfig.json", "include": ["src", "test"]}))
+    command = [str(NODE), str(project / "node_modules" / "typescript" / "bin" / "tsc"), "-p", str(settings)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
