@@ -371,3 +371,12 @@ def test_without_a_data_folder_documents_are_forgotten() -> None:
     created.finish()
     created.discard("x")
     assert "x" not in created
+
+
+def test_the_example_of_the_description_can_be_created(service: TestClient) -> None:
+    document = service.get("/openapi.json").json()
+    content = document["paths"]["/v1/portfolios"]["post"]["requestBody"]["content"]["application/json"]
+    (example,) = content["examples"].values()
+    assert service.post("/v1/portfolios", json=example["value"]).status_code == 201
+    offers = [{"id": id_, "features": [0.1, 0.2, x]} for id_, x in (("a", 0.3), ("b", -0.3))]
+    assert decide(service, example["value"]["name"], offers=offers, unit="ann").status_code == 200
