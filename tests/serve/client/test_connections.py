@@ -24,6 +24,10 @@ from tests.serve.client.servers import BOTH, answer, decided, free_port, scripte
 
 both = pytest.mark.parametrize("kind", BOTH)
 FAST: dict[str, Any] = {"backoff_seconds": 0.001}
+AT_ONCE: dict[str, Any] = {
+    "backoff_seconds": 100.0,
+    "total_seconds": 4.9,
+}  # a pause would take longer than all the time
 
 
 @both
@@ -39,7 +43,7 @@ def test_a_connection_serves_many_requests(kind: Any) -> None:
 def test_a_connection_that_the_service_closed_is_not_used_again(kind: Any) -> None:
     """The service ends each connection after its answer without saying so, as one that restarts does."""
     with scripted(lambda n, body: decided(body), ends=lambda n: True) as (url, seen):
-        with kind(url, "arms", retries=1, backoff_seconds=100.0) as client:  # a pause would fail the test
+        with kind(url, "arms", retries=1, **AT_ONCE) as client:
             for _ in range(10):
                 client.decide()
                 time.sleep(0.02)
@@ -51,12 +55,10 @@ def test_a_connection_that_ends_under_the_request_is_replaced_at_once(kind: Any)
     """The service sees the request and gives no answer, on every connection that has served one before."""
     with (
         scripted(lambda n, body: decided(body) if n % 2 else None) as (url, seen),
-        kind(url, "arms", backoff_seconds=5.0, timeout_seconds=30.0) as client,
+        kind(url, "arms", **AT_ONCE) as client,
     ):
-        start = time.monotonic()
         for _ in range(6):
             client.decide()
-        assert time.monotonic() - start < 2.5, "a pause would take at least that long"
     ids = Counter(body["id"] for body in seen.requests)
     assert len(ids) == 6 and sorted(ids.values()) == [1, 2, 2, 2, 2, 2]
 
@@ -114,7 +116,7 @@ def test_the_limit_of_an_attempt_covers_the_whole_answer(kind: Any) -> None:
     ended.set()
     thread.join()
     listener.close()
-    assert 0.15 < seconds < 5.0
+    assert 0.15 < seconds < 20.0
 
 
 @both
@@ -139,7 +141,7 @@ def test_an_answer_that_is_cut_anywhere_is_repeated(kind: Any) -> None:
 
     with (
         scripted(lambda n, body: script(n - 1, body), ends=lambda n: n % 2 == 0) as (url, seen),
-        kind(url, "arms", backoff_seconds=1e-6, retries=1) as client,
+        kind(url, "arms", retries=1, **AT_ONCE) as client,
     ):
         client.decide()
         decisions = [client.decide() for _ in cuts[1:]]
@@ -223,7 +225,8 @@ def test_a_canceled_task_leaves_no_answer_to_the_next_request() -> None:
         async with AsyncClient(url, "arms", connections=4) as client:
             await client.decide(id="first")
             slow = [asyncio.create_task(client.decide(id=f"slow-{k}")) for k in range(8)]  # half of them wait
-            await asyncio.sleep(0.1)
+            while len(seen.requests) < 5:
+                await asyncio.sleep(0.01)
             for task in slow:
                 task.cancel()
             ended = await asyncio.gather(*slow, return_exceptions=True)
