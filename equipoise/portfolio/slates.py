@@ -60,7 +60,7 @@ def decide(
     available = None if available is None else tuple(available)
     if id is not None:
         longest = MAX_ID_LENGTH - len(slot_id("", k))
-        if isinstance(id, str) and len(id) > longest:
+        if len(id) > longest:
             raise InvalidArgument(f"id has {len(id)} characters, but must have at most {longest} for {k} slots")
         known = [tickets.callers.round_of(slot_id(id, slot)) is not None for slot in range(1, k + 2)]
         if any(known) and known != [True] * k + [False]:

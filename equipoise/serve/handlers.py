@@ -339,11 +339,11 @@ def not_evaluated(error: BaseException, name: str) -> schemas.EvaluationFailure:
 
 def unit_of(attributes: Mapping[str, Any]) -> str | None:
     """Return who is asked according to the attributes of an evaluation; None if they do not say."""
-    unit = attributes.get("targetingKey")
+    unit: str | None = attributes.get("targetingKey")
     if unit in (None, ""):
         return None
     unit_key(unit)
-    return unit  # type: ignore[no-any-return]  # a text, as was checked
+    return unit
 
 
 async def evaluate(call: Call) -> Response:

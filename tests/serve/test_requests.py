@@ -16,26 +16,9 @@ from starlette.testclient import TestClient
 
 from equipoise.serve import handlers
 from equipoise.serve.service import Settings
-from tests.serve.served import ARMS, LINEAR, client
+from tests.serve.served import ARMS, BANNERS, LINEAR, client
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
-BANNERS = """
-version = 1
-name = "banners"
-sticky = "7d"
-[reward]
-range = [0, 1]
-[actions]
-names = ["red", "blue", "green"]
-[[learner]]
-use = "UCB"
-arms = 3
-[[learner]]
-use = "EpsilonGreedy"
-arms = 3
-epsilon = 0.5
-name = "greedy"
-"""
 DECIDE = "/v1/portfolios/banners/decide"
 
 
