@@ -1,7 +1,7 @@
-"""Decisions over HTTP: the service of `equipoise serve`, and its client.
+"""Decisions over HTTP: the service of `equipoise serve`, and its clients.
 
-`create_app` makes the application without a server, for tests and for other servers; `Client` needs the standard
-library only.
+`create_app` makes the application without a server, for tests and for other servers; `Client` and
+`AsyncClient` need the standard library only.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from equipoise.errors import require
 
 if TYPE_CHECKING:
     from equipoise.serve.app import create_app
-    from equipoise.serve.client import Client
+    from equipoise.serve.client import AsyncClient, Client, Outcome, Round, ServiceError
 
-__all__ = ["Client", "create_app"]
+__all__ = ["AsyncClient", "Client", "Outcome", "Round", "ServiceError", "create_app"]
 
-_LAZY = {"Client": "equipoise.serve.client", "create_app": "equipoise.serve.app"}
+_LAZY = dict.fromkeys(__all__, "equipoise.serve.client") | {"create_app": "equipoise.serve.app"}
 
 
 def __getattr__(name: str) -> Any:

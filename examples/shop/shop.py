@@ -8,7 +8,6 @@ A visit without a purchase is never reported: the service gives it the default r
 from __future__ import annotations
 
 import argparse
-import threading
 from html import escape
 
 import uvicorn
@@ -28,21 +27,14 @@ PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>The shop</
 
 
 class Shop:
-    """The routes of the shop. A client of the service belongs to one thread."""
+    """The routes of the shop; its threads share a client for each portfolio."""
 
     def __init__(self, service: str) -> None:
-        self._service = service
-        self._clients = threading.local()
-
-    def _client(self, portfolio: str) -> Client:
-        if not hasattr(self._clients, portfolio):
-            setattr(self._clients, portfolio, Client(self._service, portfolio))
-        client: Client = getattr(self._clients, portfolio)
-        return client
+        self._offers, self._banner = Client(service, "offers"), Client(service, "banner")
 
     def _decide(self, visitor: dict[str, bool]) -> dict[str, str]:
-        offer = self._client("offers").decide(visitor)
-        banner = self._client("banner").decide(id=f"{offer.id}-b")
+        offer = self._offers.decide(visitor)
+        banner = self._banner.decide(id=f"{offer.id}-b")
         return {"visit": str(offer.id), "offer": str(offer.action_id), "banner": str(banner.action_id)}
 
     def visit(self, request: Request) -> Response:
@@ -55,14 +47,14 @@ class Shop:
         return HTMLResponse(PAGE.format(**{key: escape(value) for key, value in shown.items()}))
 
     def click(self, request: Request) -> Response:
-        return self._report("banner", request.query_params["visit"] + "-b")
+        return self._report(self._banner, request.query_params["visit"] + "-b")
 
     def buy(self, request: Request) -> Response:
-        return self._report("offers", request.query_params["visit"])
+        return self._report(self._offers, request.query_params["visit"])
 
-    def _report(self, portfolio: str, id_: str) -> Response:
+    def _report(self, client: Client, id_: str) -> Response:
         try:
-            self._client(portfolio).reward(id_, 1.0)
+            client.reward(id_, 1.0)
         except ServiceError as error:  # unknown, or too late: the customer need not know
             return JSONResponse({"counted": False, "why": error.kind})
         return JSONResponse({"counted": True})

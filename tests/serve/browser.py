@@ -1,4 +1,4 @@
-"""A real browser and a real service for the tests of the dashboard.
+"""A real browser and a real service for the tests of the dashboard and of the clients.
 
 One browser process serves all tests; each test has a context of its own, which fails it if the page broke the content
 security policy or wrote an error to the console.
@@ -60,6 +60,13 @@ class Running:
             self._process.terminate()
             self._process.wait(30)
             self._process = None
+
+    def kill(self) -> None:
+        """End it without a warning (SIGKILL)."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(30)
+        self._process = None
 
 
 @contextmanager

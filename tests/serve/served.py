@@ -81,6 +81,24 @@ rating = { type = "number", scaled = false, missing = "zero" }
 use = "OFUL"
 dim = 2
 """
+OFFERS = """
+version = 1
+name = "offers"
+sticky = "7d"
+[reward]
+range = [0, 1]
+deadline = "24h"
+default = 0.0
+[actions]
+names = ["discount", "bundle", "gift"]
+[[learner]]
+use = "UCB"
+arms = 3
+[[learner]]
+use = "EpsilonGreedy"
+arms = 3
+epsilon = 0.1
+"""
 
 
 def configs(*texts: str) -> list[PortfolioConfig]:
