@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from equipoise import Portfolio
-from equipoise.errors import DuplicateDecision, EquipoiseError, InvalidArgument, UnknownName
+from equipoise.errors import DuplicateDecision, EquipoiseError, InvalidArgument, StoreConflict, UnknownName
 from equipoise.features import Category, Columns, Flag, Interactions, Number, Offers, OneHot, Schema, Shared
 from equipoise.learners import OFUL, UCB, DisjointOFUL, EpsilonGreedy, LinearThompson, SquareCB
 from equipoise.portfolio import Event
@@ -287,6 +287,32 @@ def test_a_saved_portfolio_continues_the_same(rounds: int, tmp_path: Any) -> Non
     first, second = ([each[1:] for each in play(portfolio, 40, rounds)] for portfolio in (one, other))
     assert first == second
     assert ages(one) == ages(other) is not None
+
+
+class Mine(UCB):
+    """Not registered, so that all learners are given when a file is loaded."""
+
+
+class Wide(OFUL):
+    """Not registered, and its features follow from the schema."""
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_learners_that_are_given_to_a_file_take_its_features(grows: bool, tmp_path: Any) -> None:
+    def learners() -> list[Any]:
+        return [OFUL(scale=0.5), Wide(name="wide"), OFUL(features=Shared(columns=["user.age"]), name="age"), Mine(2)]
+
+    portfolio = Portfolio(learners(), schema=SCHEMA, action_names=NAMES)
+    play(portfolio, 35)
+    if grows:
+        portfolio.reconfigure(schema=Schema({**CONTEXT, "new": Flag()}, SCHEMA.actions))
+    portfolio.save(tmp_path / "portfolio")
+    again = Portfolio.load(tmp_path / "portfolio", learners())
+    assert [each.config() for each in again.learners] == [each.config() for each in portfolio.learners]
+    assert [each[1:] for each in play(again, 10)] == [each[1:] for each in play(portfolio, 10)]
+    other = [OFUL(scale=0.7), *learners()[1:]]
+    with pytest.raises(StoreConflict, match="but must be a OFUL with"):
+        Portfolio.load(tmp_path / "portfolio", other)
 
 
 def test_a_portfolio_is_a_fold_of_its_events() -> None:
