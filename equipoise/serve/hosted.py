@@ -327,8 +327,8 @@ class Hosted:
 
 TOO_MANY = "{} decisions wait for their rewards, which is the maximum: reward or withdraw some, or set a deadline"
 TOO_LARGE = (
-    "decisions that wait for their rewards or are kept by units, and rewards behind missing ones, take {} bytes and this "
-    "one {}, but must take at most {} in all: reward or withdraw some, or set a deadline or a shorter sticky"
+    "decisions that wait for their rewards or are kept by units, and rewards behind missing ones, take {} bytes and "
+    "this one {}, but must take at most {} in all: reward or withdraw some, or set a deadline or a shorter sticky"
 )
 TOO_MANY_OF_TOKEN = (
     "{} decisions for token {!r} wait for their rewards and take {} bytes, but one of several tokens can use {:.0%} of "
