@@ -39,6 +39,10 @@ class UnknownSetting(UnknownName, TypeError):  # noqa: N818
     """An argument that a constructor does not have; the message suggests similar names."""
 
 
+class UnknownOffer(UnknownName, InvalidArgument):
+    """Offers of which no id is known; the message suggests similar ids."""
+
+
 class UnknownDecision(EquipoiseError, LookupError):  # noqa: N818
     """A decision that was never made, or that is closed."""
 

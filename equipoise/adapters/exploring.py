@@ -16,7 +16,7 @@ from math import inf, isnan, nan
 
 import numpy as np
 
-from equipoise.adapters._core.outside import MatrixLearner, draw
+from equipoise.adapters._core.outside import OffersLearner, draw
 from equipoise.adapters.model import Model
 from equipoise.adapters.models import MODELS
 from equipoise.errors import EquipoiseError, InvalidArgument
@@ -136,10 +136,10 @@ def _exploration(name: str, value: object) -> Exploration:
 
 
 @configurable
-class Exploring(MatrixLearner):
+class Exploring(OffersLearner):
     """A regression of another library with a rule of exploration.
 
-    A context is a K x d matrix with one offered action per row; K may change from round to round.
+    A context is `Offers`, or a K x d matrix with one offered action per row; K may change from round to round.
     """
 
     model: Model = setting(
@@ -162,21 +162,22 @@ class Exploring(MatrixLearner):
 
     def _set_up(self) -> None:
         super()._set_up()
-        self._dim = self.model.dim
-        self._model = self.model.clone()
+        self._model = self.model.with_dim(self._dim)
         self._model.open()
         self._n_updates = 0
+
+    def _n_features(self) -> int | None:
+        return self.model.dim
 
     def default_name(self) -> str:
         return f"{self.model.describe()} {self.exploration!r}"
 
-    def pmf(self, context: Context) -> Array:
-        """The probability of every offered action; sums to 1."""
-        scores, greedy = self._scores(self.check_context(context))
+    def _pmf(self, rows: Array) -> Array:
+        scores, greedy = self._scores(rows)
         return self.exploration.pmf(scores, greedy, self._n_updates + 1)
 
-    def _propose(self, context: Array, rng: np.random.Generator) -> Proposal:
-        scores, greedy = self._scores(context)
+    def _propose_row(self, rows: Array, rng: np.random.Generator) -> Proposal:
+        scores, greedy = self._scores(rows)
         action, probability = self.exploration.draw(scores, greedy, self._n_updates + 1, rng.random())
         low, high = self.reward_range
         return Proposal(action, -inf, nan, probability, greedy, low + (high - low) * float(scores[action]))
@@ -191,13 +192,13 @@ class Exploring(MatrixLearner):
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an offered action."""
-        actions, position = self.check_offered(context, action)
+        row, _ = self._reader.row(context, action)
         share = self.share(self.check_reward(reward, weight))
         if self._model.bounded and not 0.0 <= share <= 1.0:
             low, high = self.reward_range
             raise InvalidArgument(f"reward is {reward!r}, but must lie in [{low}, {high}] for {self._model.describe()}")
         if weight > 0.0:
-            self._model.learn(actions[position], 2.0 * share - 1.0, float(weight))
+            self._model.learn(row, 2.0 * share - 1.0, float(weight))
             self._n_updates += 1
 
     def _learned(self) -> State:

@@ -27,7 +27,7 @@ class FeatureMap(Protocol):
         """Number of features."""
 
     def of(self, offers: Offers) -> Array:
-        """The features of the offered actions, one row each."""
+        """The features of the offered actions, one row each: nan for an action that the map cannot describe."""
 
 
 FLOAT64 = np.dtype(np.float64)
@@ -47,7 +47,7 @@ class Rows:
 
     @property
     def max_squared_norm(self) -> float:
-        """The largest squared norm of a row; computed once."""
+        """The largest squared norm of a row, nan if a row is; computed once."""
         if self._max_squared_norm is None:
             self._max_squared_norm = _max_squared_norm(self.rows)
         return self._max_squared_norm
@@ -129,7 +129,10 @@ class Offers:
         return tuple(self.ids[k] for k in self.offered)
 
     def rows(self, features: FeatureMap) -> Array:
-        """The rows of a feature map for the actions that may be chosen; computed once."""
+        """The rows of a feature map for the actions that may be chosen; computed once.
+
+        The row of an action that the map cannot describe is nan, unless it can describe none, which is an error.
+        """
         return self.mapped(features).rows
 
     def mapped(self, features: FeatureMap) -> Rows:
@@ -144,7 +147,8 @@ class Offers:
             if are_columns:
                 mapped = Rows(rows, self._bound_on_norms())
             else:
-                check_entries(rows, "features")
+                described = ~np.isnan(rows).any(axis=1)
+                check_entries(rows[described] if described.any() else rows, "features")
                 mapped = Rows(rows.view())
             self._rows[features] = mapped
         return mapped

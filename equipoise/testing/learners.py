@@ -332,12 +332,73 @@ def config_rebuilds_an_equal_learner(subject: Subject) -> None:
         require_same_proposal(expected, seen, "of the learner and of one rebuilt from its config()")
 
 
+def offers_are_their_matrix(subject: Subject) -> None:
+    learner, other = subject.make(), subject.make()
+    for t in range(N_ROUNDS):
+        context, expected = decision_at(subject, learner, t)
+        offers = Offers(context, shared=[0.5, -0.25])
+        seen = AdaptedLearner(other).decide(offers, generator(t, 1))
+        require_same_proposal(expected, seen, f"on a matrix and on offers of its rows in round {t}")
+        if "pmf" in provides(learner):
+            pmfs = [AdaptedLearner(each).pmf(given) for each, given in ((learner, context), (other, offers))]
+            require(equal(*pmfs), f"pmf is {pmfs[0]} on a matrix, but {pmfs[1]} on offers of its rows")
+        teach(learner, context, outcome_at(subject, context, expected, t), t, expected.probability)
+        teach(other, offers, outcome_at(subject, offers, expected, t), t, expected.probability)
+
+
+def a_mask_leaves_offers_out(subject: Subject) -> None:
+    learner = subject.make()
+    adapted = AdaptedLearner(learner)
+    for t in range(N_ROUNDS):
+        offers = masked(context_at(subject, t), t)
+        proposal = adapted.decide(offers, generator(t, 1))
+        require_offered(offers, proposal.action)
+        if proposal.greedy is not None:
+            require_offered(offers, proposal.greedy)
+        if "pmf" in provides(learner):
+            probabilities = adapted.pmf(offers)
+            assert probabilities is not None and offers.mask is not None  # as it provides "pmf", and offers are masked
+            require(len(probabilities) == len(offers), f"pmf has {len(probabilities)} entries for {len(offers)} offers")
+            require(not probabilities[~offers.mask].any(), "pmf is positive for an offer that the mask leaves out")
+        teach(learner, offers, outcome_at(subject, offers, proposal, t), t, proposal.probability)
+        left_out = int(offers.mask.argmin()) if offers.mask is not None else 0
+        if len(offers) > offers.n_offered:
+            before = saved(learner) if can_be_restored(learner) else {}
+            require_error(partial(learner.learn, offers, left_out, 0.5), "learning of an offer that the mask leaves out")
+            if before:
+                require_same_state(subject, before, learner, "after refusing an offer that the mask leaves out")
+
+
+def masked(context: Context, t: int) -> Offers:
+    """Offers of the rows of a matrix, with ids, shared features and a mask that leaves at least one."""
+    mask = generator(t, 5).random(len(context)) < 0.6
+    mask[t % len(context)] = True
+    return Offers(context, [0.5, -0.25], [f"offer {k}" for k in range(len(context))], mask=mask)
+
+
 def can_be_saved(example: Example) -> bool:
     return can_be_restored(example.learner)
 
 
 def can_be_saved_and_takes_a_matrix(example: Example) -> bool:
     return can_be_saved(example) and checks.is_matrix(example.context)
+
+
+def takes_offers(example: Example) -> bool:
+    """Whether it takes offers where it takes matrices."""
+    return checks.is_matrix(example.context) and _decides(example.learner, Offers(example.context))
+
+
+def takes_masks(example: Example) -> bool:
+    return takes_offers(example) and _decides(example.learner, masked(example.context, 0))
+
+
+def _decides(learner: Learner, context: Context) -> bool:
+    try:
+        AdaptedLearner(learner).decide(context, generator(0))
+    except checks.ERRORS:
+        return False
+    return True
 
 
 def accepts_probability(example: Example) -> bool:
@@ -371,6 +432,8 @@ CHECKS: dict[Callable[[Subject], None], Callable[[Example], bool]] = {
     bad_contexts_are_refused_and_change_nothing: can_be_saved_and_takes_a_matrix,
     bad_actions_are_refused_and_change_nothing: can_be_saved_and_takes_a_matrix,
     bad_rewards_are_refused_and_change_nothing: can_be_saved,
+    offers_are_their_matrix: takes_offers,
+    a_mask_leaves_offers_out: takes_masks,
     probabilities_are_learned_or_refused: accepts_probability,
     config_rebuilds_an_equal_learner: has_config,
 }

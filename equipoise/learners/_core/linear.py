@@ -11,27 +11,26 @@ saves where there is a constant (measured in docs/guide/rewards.md). For the exc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from math import log, sqrt
+from math import isnan, log, sqrt
 from typing import Any
 
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.features import FeatureMap, Offers, Prefix
-from equipoise.features.maps import check_map, columns_used, feature_names, map_from_plain, map_to_plain
-from equipoise.features.offers import as_matrix, as_offers, check_entries
+from equipoise.features import FeatureMap, Prefix
+from equipoise.features.maps import feature_names
 from equipoise.kernels.marks import kernel
-from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT, check_choice
+from equipoise.learner import Proposal
+from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT
 from equipoise.learners._core.linear_class import LinearClass
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, update, update_offered
+from equipoise.learners._core.rows import Choices, RowReader, features_setting, resolved_dim
 from equipoise.settings import configurable, optional, setting
-from equipoise.settings.checks import count, positive, probability
+from equipoise.settings.checks import boolean, count, positive, probability
 from equipoise.settings.sizes import check_array
-from equipoise.types import Action, Array, Context
+from equipoise.types import Action, Array, Context, State
 
-NORM_TOLERANCE = 1 + 1e-9  # relative tolerance for rounding in the norms of actions
 # Smallest regularization, in units of action_bound^2; below it, rounding errors show in the widths after 1e6 rows.
 MIN_REGULARIZATION = 1e-8
 
@@ -45,11 +44,6 @@ delta_setting = partial(
 )
 
 
-def check_features(name: str, features: object) -> FeatureMap:
-    """Return a feature map that is given as such or as plain data."""
-    return check_map(name, map_from_plain(features) if isinstance(features, Mapping) else features)
-
-
 @kernel
 def learn(params: Any, ridge: Ridge, actions: Array, action: int, reward: float, weight: float) -> None:
     """Add the row of the action to the regression, with its squared error multiplied by `weight`."""
@@ -60,8 +54,8 @@ def learn(params: Any, ridge: Ridge, actions: Array, action: int, reward: float,
 class LinearLearner(KernelLearner[ParamsT, MemoryT]):
     """Least squares on the features of the offered actions: the first `dim` columns, or those of the map `features`.
 
-    A context is `Offers`, or a K x d matrix of actions with d >= dim, with row norms of at most `action_bound`; K may
-    change from round to round. A learner whose memory is a single regression learns from the row of the action alone.
+    A context is `Offers`, or a K x d matrix of actions with d >= dim; K may change from round to round. Offers with rows
+    longer than `action_bound` are not chosen; nothing is then said about the best of all offers but the reward range. A learner whose memory is a single regression learns from the row of the action alone.
     """
 
     dim: int = setting(
@@ -70,12 +64,7 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
         default=None,
         kw_only=False,
     )
-    features: FeatureMap | None = setting(
-        "Feature map to use instead of the first columns; see `equipoise.features`. Default: none.",
-        optional(check_features),
-        default=None,
-        encode=lambda features: None if features is None else map_to_plain(features),
-    )
+    features: FeatureMap | None = features_setting()
     norm_bound: float = setting(
         "Upper bound on the norm of the true parameter theta*, positive, in units of rewards. Default: the width of "
         "the reward range.",
@@ -83,25 +72,28 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
         default=None,
     )
     action_bound: float = setting(
-        "Upper bound on the norm of a row of features, positive; larger rows are rejected.", positive, default=1.0
+        "Upper bound on the norm of a row of features, positive. An offer with a larger row is not chosen.",
+        positive,
+        default=1.0,
+    )
+    clip_norm: bool = setting(
+        "Whether a larger row is scaled down to `action_bound` instead. Rewards are then assumed to be linear in the "
+        "scaled rows.",
+        boolean,
+        default=False,
     )
     regularization: float = setting("Ridge penalty lambda, at least 1e-8 * action_bound^2.", positive, default=1.0)
 
     def _set_up(self) -> None:
-        if self.features is not None and self.dim is None:
-            self.dim = self.features.dim
-        if self.dim is None:
-            raise InvalidArgument("dim is None, but must be a whole number from 1 to 10000 unless features are given")
-        if self.features is not None and self.dim != self.features.dim:
-            raise InvalidArgument(f"dim is {self.dim}, but must be {self.features.dim}, as {self.features} has")
+        self.dim = resolved_dim(self.dim, self.features)
         super()._set_up()
         low, high = self.reward_range
         self._leave_unstated("norm_bound", high - low)
-        self._map = Prefix(self.dim) if self.features is None else self.features
         if self.regularization < MIN_REGULARIZATION * self.action_bound**2:
             minimum = f"{MIN_REGULARIZATION:g} * action_bound^2 = {MIN_REGULARIZATION * self.action_bound**2:g}"
             raise InvalidArgument(f"regularization is {self.regularization!r}, but must be at least {minimum}")
-        self._max_squared_norm = (self.action_bound * NORM_TOLERANCE) ** 2
+        self._reader = RowReader(self.dim, self.features, self.action_bound, clip=self.clip_norm)
+        self._clipped_rows = 0
 
     def default_name(self) -> str:
         return self._name_with()
@@ -112,59 +104,62 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
 
     @property
     def n_columns(self) -> int | None:
-        return columns_used(self._map)
+        return self._reader.n_columns
+
+    @property
+    def clipped_rows(self) -> int:
+        """Number of updates with a row that was scaled down."""
+        return self._clipped_rows
 
     @property
     def compilable(self) -> bool:
-        """Whether the kernels can run on the context itself: they know no feature maps but `Prefix`."""
-        return isinstance(self._map, Prefix)
+        """Whether the kernels can run on the context itself: they scale no rows, and know no maps but `Prefix`."""
+        return isinstance(self._reader.map, Prefix) and not self.clip_norm
 
     def check_context(self, context: Context) -> Array:
-        if self.features is not None or isinstance(context, Offers):
-            return self._check_mapped(context)
-        actions = as_matrix(context, self.dim)
-        check_entries(actions)
-        squared_norms = np.vecdot(actions, actions)
-        if squared_norms[squared_norms.argmax()] > self._max_squared_norm:
-            self._refuse_norm(actions)
-        return actions
+        """Return the rows of all offers; raise an error if the learner does not take one of them."""
+        return self._reader.read(context, whole=True).rows
 
-    def _check_mapped(self, context: Context) -> Array:
-        mapped, limit = as_offers(context).mapped(self._map), self._max_squared_norm
-        if mapped.squared_norm_bound > limit and mapped.max_squared_norm > limit:
-            self._refuse_norm(mapped.rows)
-        return mapped.rows
+    def offered(self, context: Context) -> Choices:
+        return self._reader.read(context)
 
-    def _refuse_norm(self, actions: Array) -> None:
-        norms = np.sqrt((actions**2).sum(axis=1))
-        row = int(norms.argmax())
-        rule = f"norms must be at most action_bound = {self.action_bound:g}"
-        raise InvalidArgument(f"context has row {row} of norm {norms[row]:.6g}, but {rule}")
+    def among_all(self, proposal: Proposal, choices: Choices) -> Proposal:
+        """Return a proposal as one among all offers; an offer that the learner does not take may be the best one."""
+        proposal = choices.among_all(proposal)
+        if not choices.refused or isnan(proposal.regret):
+            return proposal
+        return proposal._replace(regret=self.reward_range[1] - proposal.lower)
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an offered action, with its squared error multiplied by `weight`."""
-        if not isinstance(self.memory, Ridge):
-            super().learn(context, action, reward, weight)
-            return
-        row, number = self.check_row(context, action), self.check_reward(reward, weight)
-        update(self.memory, row, number - self.origin(context), float(weight))
+        row, clipped = self.check_row(context, action)
+        number = self.check_reward(reward, weight)
+        if isinstance(self.memory, Ridge):
+            update(self.memory, row, number - self.origin(context), float(weight))
+        else:
+            self.learn_row(context, action, row, number, float(weight))
+        self._clipped_rows += clipped and weight > 0.0
 
     def origin(self, context: Context) -> float:
         """The reward from which rewards count; kernels know it as the low end of the range."""
         return self.reward_range[0]
 
-    def check_row(self, context: Context, action: Action) -> Array:
-        """Return the features of an offered action. Only its own row is checked, as `decide` has checked the others."""
-        if self.features is not None or isinstance(context, Offers):
-            actions = self._check_mapped(context)
-            mapped: Array = actions[check_choice(context, action, len(actions))]
-            return mapped
-        actions = as_matrix(context, self.dim)
-        row: Array = actions[check_choice(context, action, len(actions))]
-        if not np.vdot(row, row) <= self._max_squared_norm:
-            check_entries(actions)
-            self._refuse_norm(actions)
-        return row[: self.dim]
+    def check_row(self, context: Context, action: Action) -> tuple[Array, bool]:
+        """Return the row of an offered action, and whether it was scaled down."""
+        return self._reader.row(context, action)
+
+    def learn_row(self, context: Context, action: Action, row: Array, reward: float, weight: float) -> None:
+        """Learn from a checked round, in a learner whose memory is more than a single regression."""
+        actions, position = self.check_offered(context, action)
+        self.kernels.learn(self.params, self.memory, actions, position, reward, weight)
+
+    def state(self) -> State:
+        clipped = {"clipped_rows": np.array([self._clipped_rows])} if self.clip_norm else {}
+        return {**super().state(), **clipped}
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        self._clipped_rows = int(state["clipped_rows"][0]) if self.clip_norm else 0
 
     def new_ridge(self) -> Ridge:
         """A regression without rows on the features of the learner."""
@@ -178,5 +173,10 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
     def linear_class(self, noise: float, delta: float) -> LinearClass:
         """The class of rewards that a learner with this ellipsoid assumes."""
         sizes = self.dim, self.norm_bound, self.action_bound, self.regularization
-        features = () if isinstance(self._map, Prefix) else feature_names(self._map)
+        map_, features = self._reader.map, tuple[str, ...]()
+        if self.clip_norm:  # a feature of a row that was scaled depends on all of the row
+            scaled = f"in a row of {self.dim} scaled to norm {self.action_bound:g}"
+            features = tuple(f"{name} {scaled}" for name in feature_names(map_))
+        elif not isinstance(map_, Prefix):
+            features = feature_names(map_)
         return LinearClass(self.name, *sizes, noise, delta, reward_range=self.reward_range, features=features)
