@@ -39,7 +39,11 @@ class UnknownSetting(UnknownName, TypeError):  # noqa: N818
     """An argument that a constructor does not have; the message suggests similar names."""
 
 
-class UnknownOffer(UnknownName, InvalidArgument):
+class OfferRefused(InvalidArgument):
+    """A learner cannot use an offer, by its features or its id: it neither chooses the action nor learns from it."""
+
+
+class UnknownOffer(UnknownName, OfferRefused):
     """Offers of which no id is known; the message suggests similar ids."""
 
 

@@ -241,6 +241,13 @@ class ChecksContexts(Protocol):
     def check_context(self, context: Context) -> object: ...
 
 
+class ClipsRows(Protocol):
+    """A learner that counts its updates with features that it scaled down to its bound."""
+
+    @property
+    def clipped_rows(self) -> int: ...
+
+
 C = TypeVar("C")
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from equipoise.adapters._core.objects import pack, unpack
 from equipoise.adapters._core.outside import OutsideLearner, as_array
-from equipoise.errors import InvalidArgument, UnknownName, require
+from equipoise.errors import InvalidArgument, OfferRefused, UnknownName, require
 from equipoise.features import FeatureMap, Offers
 from equipoise.features.offers import check_entries
 from equipoise.learner import Proposal
@@ -132,7 +132,7 @@ class MABWiser(OutsideLearner):
         arms = [self._numbers.get(offers.ids[k], -1) if offers.ids is not None else k for k in indices]
         known = [n for n, arm in enumerate(arms) if 0 <= arm < len(self._arms)]
         if not known:
-            raise InvalidArgument(f"context has no action that is one of the arms {self._arms!r:.80} of {self.name}")
+            raise OfferRefused(f"context has no action that is one of the arms {self._arms!r:.80} of {self.name}")
         if contexts is not None:
             contexts = contexts[known]
         elif self._contextual:
@@ -183,7 +183,7 @@ class MABWiser(OutsideLearner):
         offered = self.check_context(context)
         number = check_index(action, len(context) if isinstance(context, Offers) else len(self._arms))
         if number not in offered.indices:
-            raise InvalidArgument(f"action is {action}, but {self.name} does not take this offer")
+            raise OfferRefused(f"action is {action}, but {self.name} does not take this offer")
         position = offered.indices.index(number)
         update = [self._arms[offered.arms[position]]], [self.share(self.check_reward(reward, weight))]
         fit = self._mab.partial_fit if self._mab._is_initial_fit else self._mab.fit

@@ -50,7 +50,7 @@ class Model(Configured):
         raise NotImplementedError  # abstract
 
     def scores(self, rows: Array) -> Array:
-        """The estimated reward of every row, which has `n_features` columns, in units of half the range; changes nothing."""
+        """The estimated reward of every row of `n_features`, in units of half the range; changes nothing."""
         raise NotImplementedError  # abstract
 
     def learn(self, row: Array, reward: float, weight: float) -> None:

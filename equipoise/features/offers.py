@@ -223,6 +223,16 @@ def as_offers(context: Context) -> Offers:
     return context if isinstance(context, Offers) else Offers(as_matrix(context))
 
 
+def nth_offered(context: Context, position: int) -> int:
+    """Return the index of an action among all offers, from its position among those that the mask leaves."""
+    return int(context.offered[position]) if isinstance(context, Offers) else position
+
+
+def position_of(context: Context, action: int) -> int:
+    """Return the position of an action among the offers that the mask leaves."""
+    return context.position(action) if isinstance(context, Offers) else action
+
+
 def as_matrix(matrix: Any, dim: int = 0, name: str = "context") -> Array:
     """Return a matrix with one offered action per row and at least `dim` columns, entries unchecked."""
     actions = matrix if type(matrix) is np.ndarray and matrix.dtype is FLOAT64 else as_numbers(matrix, name)

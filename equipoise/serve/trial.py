@@ -13,11 +13,19 @@ import json
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import msgspec
+import numpy as np
+
 from equipoise.config import PortfolioConfig
-from equipoise.errors import InvalidArgument
+from equipoise.errors import EquipoiseError, InvalidArgument, OfferRefused
+from equipoise.features import Offers
+from equipoise.learner import AdaptedLearner, part_name
+from equipoise.portfolio.pool import describe_error
 from equipoise.serve.app import create_app
+from equipoise.serve.contexts import ContextReader
 from equipoise.serve.examples import decide_request, evaluate_request, takes_flags
 from equipoise.serve.guard import Guard
+from equipoise.serve.schemas import DecideRequest
 
 RARELY = 1e-9  # not 0, as a floor needs to know the actions
 
@@ -39,6 +47,7 @@ async def _try_out(config: PortfolioConfig) -> Trial:
     settings = replace(config.settings, aggregate="first", explore=min(config.settings.explore, RARELY))
     app, path = create_app([replace(config, settings=settings)]), f"/v1/portfolios/{config.name}"
     request = decide_request(config)
+    check_every_action(config, request)
     low, high = config.reward_range or (0.0, 1.0)
     open_bytes = 0
     try:
@@ -62,6 +71,26 @@ async def _try_out(config: PortfolioConfig) -> Trial:
         return Trial(request, flags, open_bytes)
     finally:
         app.service.close()
+
+
+def check_every_action(config: PortfolioConfig, request: dict[str, Any]) -> None:
+    """Raise an error if a learner would never play one of the actions: it would choose among the others only."""
+    given = msgspec.convert(request, type=DecideRequest)
+    context = ContextReader(config).read(given.context, given.offers)
+    if not isinstance(context, Offers):
+        return
+    for learner in config.learners():
+        for k in range(len(context)):
+            only = Offers(context.actions, context.shared, context.ids, mask=np.arange(len(context)) == k)
+            try:
+                AdaptedLearner(learner).decide(only, np.random.default_rng(0))
+            except OfferRefused as error:
+                raise InvalidArgument(
+                    f"a round that learner {part_name(learner)!r} plays on {json.dumps(request):.300} fails: it would "
+                    f"never play action {k} ({describe_error(error)}); {HINT}"
+                ) from error
+            except EquipoiseError:
+                break  # it takes no masks, or no offers at all, as the round over HTTP will tell
 
 
 async def _learners(app: Guard, path: str) -> dict[str, Any]:

@@ -364,7 +364,9 @@ def a_mask_leaves_offers_out(subject: Subject) -> None:
         left_out = int(offers.mask.argmin()) if offers.mask is not None else 0
         if len(offers) > offers.n_offered:
             before = saved(learner) if can_be_restored(learner) else {}
-            require_error(partial(learner.learn, offers, left_out, 0.5), "learning of an offer that the mask leaves out")
+            require_error(
+                partial(learner.learn, offers, left_out, 0.5), "learning of an offer that the mask leaves out"
+            )
             if before:
                 require_same_state(subject, before, learner, "after refusing an offer that the mask leaves out")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.features import Columns, Concat, CustomFeatures, Interactions, Offers, OneHot, Prefix, Shared
@@ -23,7 +24,7 @@ LEARNERS: dict[str, Callable[..., Any]] = {
     "square cb": lambda **more: SquareCB(DIM, **more),
     "disjoint": lambda **more: DisjointOFUL(DIM, arms=9, **more),
 }
-CONTEXTS: dict[str, Callable[[Array, Array], Any]] = {
+CONTEXTS: dict[str, Callable[[Array, NDArray[np.bool_]], Any]] = {
     "matrix": lambda rows, mask: rows[mask],
     "wider matrix": lambda rows, mask: np.hstack([rows, np.ones((len(rows), 1))])[mask],
     "offers": lambda rows, mask: Offers(rows[mask]),
@@ -32,7 +33,7 @@ CONTEXTS: dict[str, Callable[[Array, Array], Any]] = {
 }
 
 
-def rows_of(rng: np.random.Generator, long: bool) -> tuple[Array, Array]:
+def rows_of(rng: np.random.Generator, long: bool) -> tuple[Array, NDArray[np.bool_]]:
     """Rows of norm at most 1, some of them longer if `long`, and a mask that leaves at least one of each."""
     rows = rng.standard_normal((7, DIM))
     rows *= rng.random((7, 1)) / np.linalg.norm(rows, axis=1, keepdims=True)
@@ -82,7 +83,7 @@ def test_nothing_is_said_about_offers_that_it_does_not_take(make: Any) -> None:
     else:
         assert proposal.regret == 1.0 - proposal.lower >= own.regret
     before = learner.state()
-    with pytest.raises(InvalidArgument, match="row 6 of norm 15.5885, but norms must be at most action_bound = 1"):
+    with pytest.raises(InvalidArgument, match=r"row 6 of norm 15\.5885, but norms must be at most action_bound = 1"):
         learner.learn(rows, 6, 0.5)
     for bad in (np.full((2, DIM), 9.0), Offers(np.full((2, DIM), 9.0)), Offers(rows, mask=np.arange(7) == 6)):
         with pytest.raises(InvalidArgument, match="norms must be at most action_bound = 1"):
@@ -117,7 +118,7 @@ def test_an_offer_that_the_map_cannot_describe_is_not_taken(features: Any) -> No
     assert learner.pmf(offers)[1] == 0.0 and learner.decide(offers).action in (0, 2)
     learner.learn(offers, 2, 1.0)
     for call in (lambda: learner.learn(offers, 1, 1.0), lambda: learner.check_context(offers)):
-        with pytest.raises(InvalidArgument, match="context has an action 1 that .* cannot describe"):
+        with pytest.raises(InvalidArgument, match=r"context has an action 1 that .* cannot describe"):
             call()
     with pytest.raises(InvalidArgument, match=r"'b' is unknown|is nan|cannot describe|entry nan"):
         learner.decide(Offers([[0.9]], [0.0], ids=["b"]))

@@ -54,8 +54,9 @@ def learn(params: Any, ridge: Ridge, actions: Array, action: int, reward: float,
 class LinearLearner(KernelLearner[ParamsT, MemoryT]):
     """Least squares on the features of the offered actions: the first `dim` columns, or those of the map `features`.
 
-    A context is `Offers`, or a K x d matrix of actions with d >= dim; K may change from round to round. Offers with rows
-    longer than `action_bound` are not chosen; nothing is then said about the best of all offers but the reward range. A learner whose memory is a single regression learns from the row of the action alone.
+    A context is `Offers`, or a K x d matrix of actions with d >= dim; K may change from round to round. An offer with a
+    row longer than `action_bound` is not chosen, and the regret of the play is then bounded by the reward range. A
+    learner whose memory is a single regression learns from the row of the action alone.
     """
 
     dim: int = setting(

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from equipoise.errors import InvalidArgument
+from equipoise.errors import InvalidArgument, OfferRefused
 from equipoise.features import FeatureMap, Offers, Prefix
 from equipoise.features.maps import check_map, columns_used, map_from_plain, map_to_plain
 from equipoise.features.offers import as_matrix, as_offers, check_entries
@@ -68,8 +68,11 @@ class Choices(NamedTuple):
         number = check_index(action, self.n_offers)
         position = int(np.searchsorted(self.indices, number))
         if position == len(self.indices) or self.indices[position] != number:
-            also = ", or the learner cannot use its features" if self.refused else ""
-            raise InvalidArgument(f"action is {action}, but the mask of the offers excludes it{also}")
+            if self.refused:
+                raise OfferRefused(
+                    f"action is {action}, but the mask excludes it or the learner cannot use its features"
+                )
+            raise InvalidArgument(f"action is {action}, but the mask of the offers excludes it")
         return position
 
     def among_all(self, proposal: Proposal) -> Proposal:
@@ -167,11 +170,11 @@ class RowReader:
         positions = np.flatnonzero(taken)
         return Choices(rows[positions], positions if indices is None else indices[positions], n_offers, True)
 
-    def _refusal(self, number: int, squared_norm: float) -> InvalidArgument:
+    def _refusal(self, number: int, squared_norm: float) -> OfferRefused:
         if isnan(squared_norm):
-            return InvalidArgument(f"context has an action {number} that {self.map} cannot describe")
+            return OfferRefused(f"context has an action {number} that {self.map} cannot describe")
         rule = f"action_bound = {self._max_norm:g}" if self._max_norm < inf else f"{LARGEST:g}"
-        return InvalidArgument(
+        return OfferRefused(
             f"context has row {number} of norm {sqrt(squared_norm):.6g}, but norms must be at most {rule}"
         )
 
