@@ -1,4 +1,6 @@
-"""Base class of learners for linear rewards: settings, regression, and checks of contexts.
+"""Base classes of learners over features of the offered actions: settings, regression, and checks of contexts.
+
+`FeatureLearner` is for any rewards, `LinearLearner` for rewards that are linear in the features.
 
 Origin of rewards. <theta*, a> is the expected reward of an action minus the low end of the reward range. Every update
 subtracts that end from the reward, and every statement adds it to the estimate. So rewards in (100, 220) are
@@ -14,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from math import log, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +29,7 @@ from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT, check
 from equipoise.learners._core.linear_class import LinearClass
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, update, update_offered
 from equipoise.settings import configurable, optional, setting
-from equipoise.settings.checks import count, positive, probability
+from equipoise.settings.checks import count, positive, positive_fraction, probability
 from equipoise.settings.sizes import check_array
 from equipoise.types import Action, Array, Context
 
@@ -44,10 +46,32 @@ delta_setting = partial(
     doc="Probability in (0, 1) that the confidence ellipsoid ever fails to contain theta*.",
 )
 
+action_bound_setting = partial(
+    setting,
+    default=1.0,
+    check=positive,
+    doc="Upper bound on the norm of a row of features, positive; larger rows are rejected.",
+)
+discount_setting = partial(
+    setting,
+    default=1.0,
+    check=positive_fraction,
+    added=True,
+    doc=(
+        "Factor of the weights of all earlier rewards at each update, from max(1/2, 1 - 1/dim) to 1. Below 1, "
+        "proposals have no bounds but the ends of the reward range."
+    ),
+)
+
 
 def check_features(name: str, features: object) -> FeatureMap:
     """Return a feature map that is given as such or as plain data."""
     return check_map(name, map_from_plain(features) if isinstance(features, Mapping) else features)
+
+
+def discount_text(discount: float) -> str:
+    """The part of a learner's name that states its discount."""
+    return f", discount={discount:g}" if discount < 1.0 else ""
 
 
 @kernel
@@ -57,8 +81,8 @@ def learn(params: Any, ridge: Ridge, actions: Array, action: int, reward: float,
 
 
 @configurable
-class LinearLearner(KernelLearner[ParamsT, MemoryT]):
-    """Least squares on the features of the offered actions: the first `dim` columns, or those of the map `features`.
+class FeatureLearner(KernelLearner[ParamsT, MemoryT]):
+    """A regression on the features of the offered actions: the first `dim` columns, or those of the map `features`.
 
     A context is `Offers`, or a K x d matrix of actions with d >= dim, with row norms of at most `action_bound`; K may
     change from round to round. A learner whose memory is a single regression learns from the row of the action alone.
@@ -76,16 +100,9 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
         default=None,
         encode=lambda features: None if features is None else map_to_plain(features),
     )
-    norm_bound: float = setting(
-        "Upper bound on the norm of the true parameter theta*, positive, in units of rewards. Default: the width of "
-        "the reward range.",
-        optional(positive),
-        default=None,
-    )
-    action_bound: float = setting(
-        "Upper bound on the norm of a row of features, positive; larger rows are rejected.", positive, default=1.0
-    )
-    regularization: float = setting("Ridge penalty lambda, at least 1e-8 * action_bound^2.", positive, default=1.0)
+    if TYPE_CHECKING:  # settings that subclasses declare, whose configurations list them in their own order
+        action_bound: float
+        regularization: float
 
     def _set_up(self) -> None:
         if self.features is not None and self.dim is None:
@@ -95,8 +112,6 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
         if self.features is not None and self.dim != self.features.dim:
             raise InvalidArgument(f"dim is {self.dim}, but must be {self.features.dim}, as {self.features} has")
         super()._set_up()
-        low, high = self.reward_range
-        self._leave_unstated("norm_bound", high - low)
         self._map = Prefix(self.dim) if self.features is None else self.features
         if self.regularization < MIN_REGULARIZATION * self.action_bound**2:
             minimum = f"{MIN_REGULARIZATION:g} * action_bound^2 = {MIN_REGULARIZATION * self.action_bound**2:g}"
@@ -147,7 +162,11 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
             super().learn(context, action, reward, weight)
             return
         row, number = self.check_row(context, action), self.check_reward(reward, weight)
-        update(self.memory, row, number - self.origin(context), float(weight))
+        self._update(self.memory, row, number - self.origin(context), float(weight))
+
+    def _update(self, ridge: Ridge, row: Array, reward: float, weight: float) -> None:
+        """Learn from the features of the played action and its reward, measured from the origin."""
+        update(ridge, row, reward, weight)
 
     def origin(self, context: Context) -> float:
         """The reward from which rewards count; kernels know it as the low end of the range."""
@@ -170,6 +189,25 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
         """A regression without rows on the features of the learner."""
         check_array(f"dim = {self.dim}", self.dim, self.dim)
         return new_ridge(self.dim, self.regularization)
+
+
+@configurable
+class LinearLearner(FeatureLearner[ParamsT, MemoryT]):
+    """Least squares on the features of the offered actions, with an ellipsoid around the estimate."""
+
+    norm_bound: float = setting(
+        "Upper bound on the norm of the true parameter theta*, positive, in units of rewards. Default: the width of "
+        "the reward range.",
+        optional(positive),
+        default=None,
+    )
+    action_bound: float = action_bound_setting()
+    regularization: float = setting("Ridge penalty lambda, at least 1e-8 * action_bound^2.", positive, default=1.0)
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        low, high = self.reward_range
+        self._leave_unstated("norm_bound", high - low)
 
     def ellipsoid(self, noise: float, delta: float) -> Ellipsoid:
         """The confidence ellipsoid around the estimate, which holds at all times with probability 1 - `delta`."""
