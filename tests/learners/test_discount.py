@@ -71,12 +71,13 @@ def test_all_actions_of_disjoint_oful_are_discounted() -> None:
     references: dict[str, Reference] = {}
     for t in range(300):
         x = rng.random(2) / 2
-        offers = Offers(None, shared=x, ids=["a", "b", "c"])
+        ids = ["a", "b", "c"]
+        offers = Offers(None, shared=x, ids=ids)
         action, reward = int(rng.integers(2 if t >= 100 else 3)), float(rng.random())
         learner.learn(offers, action, reward)
         for reference in references.values():
             reference.forget(t)
-        references.setdefault(offers.ids[action], Reference(2, 0.9, 1.0)).add(x, reward, 1.0)
+        references.setdefault(ids[action], Reference(2, 0.9, 1.0)).add(x, reward, 1.0)
     state = learner.state()
     names = bytes(state["arms.id_bytes"]).decode()
     assert sorted(names) == ["a", "b", "c"]
@@ -104,7 +105,7 @@ def test_without_a_discount_nothing_changes() -> None:
 @pytest.mark.parametrize("context", [np.array([[0.6, 0.0], [0.0, 0.8]]), Ball(2)])
 def test_a_discounted_learner_states_the_ends_of_the_range(context: Any) -> None:
     """Also after data that would make the bounds narrow, as those of the control are."""
-    made = [OFUL(2, discount=discount, scale=0.1, reward_range=(-1.0, 3.0)) for discount in (0.999, 1.0)]
+    made: list[Any] = [OFUL(2, discount=discount, scale=0.1, reward_range=(-1.0, 3.0)) for discount in (0.999, 1.0)]
     if not isinstance(context, Ball):
         made.append(DisjointOFUL(2, arms=2, discount=0.999, scale=0.1, reward_range=(-1.0, 3.0)))
     for learner in made:
@@ -134,5 +135,6 @@ def test_a_discounted_learner_states_no_class_of_rewards() -> None:
 )
 def test_impossible_discounts_are_refused(settings: dict[str, Any], message: str) -> None:
     for cls, more in ((OFUL, {}), (DisjointOFUL, {"arms": 3})):
+        made: Any = cls
         with pytest.raises(InvalidArgument, match=message):
-            cls(**settings, **more)
+            made(**settings, **more)
