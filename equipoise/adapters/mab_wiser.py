@@ -93,7 +93,8 @@ class MABWiser(OutsideLearner):
         kw_only=False,
     )
     features: FeatureMap | None = features_setting(
-        doc="Feature map that makes the context of each offered arm. Default: the features that all offers share."
+        added=True,
+        doc="Feature map that makes the context of each offered arm. Default: the features that all offers share.",
     )
 
     accepts = frozenset({"off_policy"})

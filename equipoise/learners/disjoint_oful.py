@@ -13,11 +13,15 @@ Symbols: theta, Sigma and beta as in `ridge`, one of each per action; M arms.
 Departures: the width is that of the ellipsoid, which holds at all times, instead of a constant alpha; each action has a
 share of delta (see `equipoise.learners._core.arms`, which also says when an action is forgotten). If more than `arms`
 actions appear in all, later ones have smaller shares. Without ids, row k of a context is the action "k".
+Discount. With `discount` below 1 each update discounts the rows of all remembered actions, not only of the played one,
+so an action that is not played becomes uncertain again. As in `OFUL`, which states the form, no bound is then claimed.
+Such an update takes time in proportion to the number of remembered actions.
 """
 
 from __future__ import annotations
 
 from dataclasses import field
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -25,8 +29,8 @@ import numpy as np
 from equipoise.features import Offers
 from equipoise.learner import Proposal, one_hot
 from equipoise.learners._core.arms import MIN_CAPACITY, Arms, block_of, share_of_delta, window_setting
-from equipoise.learners._core.linear import LinearLearner, check_arms, delta_setting
-from equipoise.learners._core.ridge import Ridge, ellipsoid_radius, new_scratch, update
+from equipoise.learners._core.linear import LinearLearner, check_arms, delta_setting, discount_setting, discount_text
+from equipoise.learners._core.ridge import Ridge, ellipsoid_radius, forget, forgetting, new_scratch, update
 from equipoise.learners._core.rows import Choices
 from equipoise.settings import configurable, describe, setting
 from equipoise.settings.checks import positive
@@ -82,6 +86,7 @@ class DisjointOFUL(LinearLearner[Nothing, Nothing]):
     scale: float = setting(
         "Factor of the radii of the ellipsoids, positive; below 1 nothing is guaranteed.", positive, default=1.0
     )
+    discount: float = discount_setting()
 
     _arms: Arms[Models] = field(init=False)
 
@@ -95,6 +100,7 @@ class DisjointOFUL(LinearLearner[Nothing, Nothing]):
         unknown = self.new_ridge()[:-1]  # without its scratch
         self._arms = Arms(Models._make(array[np.newaxis] for array in unknown), self.window)
         self._scratch = new_scratch(self.dim, 0)
+        self._forgetting = forgetting(self.discount, self.dim, self.regularization)
 
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
         """Propose the action with the highest upper confidence bound, with its lower bound and its observed regret."""
@@ -106,6 +112,8 @@ class DisjointOFUL(LinearLearner[Nothing, Nothing]):
         means, half_widths = np.vecdot(models.theta[found], rows), radii * np.sqrt(np.vecdot(images, images))
         action, (low, high) = int((means + half_widths).argmax()), self.reward_range
         mean, half_width = low + float(means[action]), float(half_widths[action])
+        if self.discount < 1.0:
+            half_width = inf
         lower, regret = min(max(mean - half_width, low), high), min(2.0 * half_width, high - low)
         return self.among_all(Proposal(action, lower, regret, 1.0, int(means.argmax()), mean), choices)
 
@@ -113,9 +121,15 @@ class DisjointOFUL(LinearLearner[Nothing, Nothing]):
         if weight > 0.0:
             choices = self.offered(context)
             ids = _ids(context, choices)
+            if self.discount < 1.0:
+                for _, slot in self._arms.known():
+                    forget(self._ridge(slot), self._forgetting, self._arms.updates)
             self._arms.see(ids)
             ridge = self._ridge(self._arms.open(ids[choices.position(action)]))
             update(ridge, row, reward - self.reward_range[0], weight)
+
+    def default_name(self) -> str:
+        return self._name_with(self.scale, discount_text(self.discount))
 
     def _pmf(self, context: Context, actions: Array) -> Array:
         return one_hot(self.offered(context).position(self.decide(context).action), len(actions))

@@ -347,35 +347,36 @@ def offers_are_their_matrix(subject: Subject) -> None:
 
 
 def a_mask_leaves_offers_out(subject: Subject) -> None:
+    subject = subject._replace(contexts=partial(masked_offers, subject.contexts))
     learner = subject.make()
-    adapted = AdaptedLearner(learner)
     for t in range(N_ROUNDS):
-        offers = masked(context_at(subject, t), t)
-        proposal = adapted.decide(offers, generator(t, 1))
+        try:
+            offers, proposal = decision_at(subject, learner, t)
+        except InvalidArgument:  # it refuses what the mask leaves, and sits the round out
+            continue
         require_offered(offers, proposal.action)
         if proposal.greedy is not None:
             require_offered(offers, proposal.greedy)
         if "pmf" in provides(learner):
-            probabilities = adapted.pmf(offers)
-            assert probabilities is not None and offers.mask is not None  # as it provides "pmf", and offers are masked
+            probabilities = AdaptedLearner(learner).pmf(offers)
+            assert probabilities is not None  # as it provides "pmf"
             require(len(probabilities) == len(offers), f"pmf has {len(probabilities)} entries for {len(offers)} offers")
             require(not probabilities[~offers.mask].any(), "pmf is positive for an offer that the mask leaves out")
         teach(learner, offers, outcome_at(subject, offers, proposal, t), t, proposal.probability)
-        left_out = int(offers.mask.argmin()) if offers.mask is not None else 0
-        if len(offers) > offers.n_offered:
+        if not offers.mask.all():
             before = saved(learner) if can_be_restored(learner) else {}
-            require_error(
-                partial(learner.learn, offers, left_out, 0.5), "learning of an offer that the mask leaves out"
-            )
+            left_out = partial(learner.learn, offers, int(offers.mask.argmin()), 0.5)
+            require_error(left_out, "learning of an offer that the mask leaves out")
             if before:
                 require_same_state(subject, before, learner, "after refusing an offer that the mask leaves out")
 
 
-def masked(context: Context, t: int) -> Offers:
+def masked_offers(contexts: ContextSource, rng: np.random.Generator) -> Offers:
     """Offers of the rows of a matrix, with ids, shared features and a mask that leaves at least one."""
-    mask = generator(t, 5).random(len(context)) < 0.6
-    mask[t % len(context)] = True
-    return Offers(context, [0.5, -0.25], [f"offer {k}" for k in range(len(context))], mask=mask)
+    rows = contexts(rng)
+    mask = rng.random(len(rows)) < 0.6
+    mask[int(rng.integers(len(rows)))] = True
+    return Offers(rows, [0.5, -0.25], [f"offer {k}" for k in range(len(rows))], mask=mask)
 
 
 def can_be_saved(example: Example) -> bool:
@@ -388,11 +389,11 @@ def can_be_saved_and_takes_a_matrix(example: Example) -> bool:
 
 def takes_offers(example: Example) -> bool:
     """Whether it takes offers where it takes matrices."""
-    return checks.is_matrix(example.context) and _decides(example.learner, Offers(example.context))
+    return can_be_saved_and_takes_a_matrix(example) and _decides(example.learner, Offers(example.context))
 
 
 def takes_masks(example: Example) -> bool:
-    return takes_offers(example) and _decides(example.learner, masked(example.context, 0))
+    return takes_offers(example) and _decides(example.learner, masked_offers(lambda rng: example.context, generator(0)))
 
 
 def _decides(learner: Learner, context: Context) -> bool:

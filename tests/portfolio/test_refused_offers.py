@@ -128,14 +128,15 @@ def test_a_learner_that_takes_no_offer_sits_the_round_out() -> None:
 
 def test_certificates_hold_with_offers_that_learners_do_not_take() -> None:
     """The observed regret of a play is that against all offers: the best one is the one that the learner refuses."""
-    rng, regret = np.random.default_rng(0), 0.0
+    rng = np.random.default_rng(0)
+    regret = 0.0
     portfolio = Portfolio([OFUL(1), OFUL(2)], BalancedElimination([Observed(), Observed()]))
     for _ in range(500):
         rows = np.array([[0.3, 0.0], [0.2, 0.0], [1.5, 0.0]])
         means = np.array([0.3, 0.2, 1.0])
         decision = portfolio.decide(rows)
         assert decision.action != 2
-        regret += 1.0 - means[decision.action]
+        regret += 1.0 - float(means[decision.action])
         portfolio.learn(decision, float(rng.random() < means[decision.action]))
     assert portfolio.certificate().regret_upper >= regret
 

@@ -114,7 +114,7 @@ class OffersLearner(OutsideLearner):
     among the rows of the offers that the learner takes.
     """
 
-    features: FeatureMap | None = features_setting()
+    features: FeatureMap | None = features_setting(added=True)
 
     def _set_up(self) -> None:
         super()._set_up()

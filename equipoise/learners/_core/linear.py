@@ -1,4 +1,6 @@
-"""Base class of learners for linear rewards: settings, regression, and checks of contexts.
+"""Base classes of learners over features of the offered actions: settings, regression, and checks of contexts.
+
+`FeatureLearner` is for any rewards, `LinearLearner` for rewards that are linear in the features.
 
 Origin of rewards. <theta*, a> is the expected reward of an action minus the low end of the reward range. Every update
 subtracts that end from the reward, and every statement adds it to the estimate. So rewards in (100, 220) are
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 from functools import partial
 from math import isnan, log, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +29,7 @@ from equipoise.learners._core.linear_class import LinearClass
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, update, update_offered
 from equipoise.learners._core.rows import Choices, RowReader, features_setting, resolved_dim
 from equipoise.settings import configurable, optional, setting
-from equipoise.settings.checks import boolean, count, positive, probability
+from equipoise.settings.checks import boolean, count, positive, positive_fraction, probability
 from equipoise.settings.sizes import check_array
 from equipoise.types import Action, Array, Context, State
 
@@ -43,6 +45,28 @@ delta_setting = partial(
     doc="Probability in (0, 1) that the confidence ellipsoid ever fails to contain theta*.",
 )
 
+action_bound_setting = partial(
+    setting,
+    default=1.0,
+    check=positive,
+    doc="Upper bound on the norm of a row of features, positive. An offer with a longer row is not chosen.",
+)
+discount_setting = partial(
+    setting,
+    default=1.0,
+    check=positive_fraction,
+    added=True,
+    doc=(
+        "Factor of the weights of all earlier rewards at each update, from max(1/2, 1 - 1/dim) to 1. Below 1, "
+        "proposals have no bounds but the ends of the reward range."
+    ),
+)
+
+
+def discount_text(discount: float) -> str:
+    """The part of a learner's name that states its discount."""
+    return f", discount={discount:g}" if discount < 1.0 else ""
+
 
 @kernel
 def learn(params: Any, ridge: Ridge, actions: Array, action: int, reward: float, weight: float) -> None:
@@ -51,8 +75,8 @@ def learn(params: Any, ridge: Ridge, actions: Array, action: int, reward: float,
 
 
 @configurable
-class LinearLearner(KernelLearner[ParamsT, MemoryT]):
-    """Least squares on the features of the offered actions: the first `dim` columns, or those of the map `features`.
+class FeatureLearner(KernelLearner[ParamsT, MemoryT]):
+    """A regression on the features of the offered actions: the first `dim` columns, or those of the map `features`.
 
     A context is `Offers`, or a K x d matrix of actions with d >= dim; K may change from round to round. An offer with a
     row longer than `action_bound` is not chosen, and the regret of the play is then bounded by the reward range. A
@@ -66,30 +90,20 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
         kw_only=False,
     )
     features: FeatureMap | None = features_setting()
-    norm_bound: float = setting(
-        "Upper bound on the norm of the true parameter theta*, positive, in units of rewards. Default: the width of "
-        "the reward range.",
-        optional(positive),
-        default=None,
-    )
-    action_bound: float = setting(
-        "Upper bound on the norm of a row of features, positive. An offer with a larger row is not chosen.",
-        positive,
-        default=1.0,
-    )
     clip_norm: bool = setting(
-        "Whether a larger row is scaled down to `action_bound` instead. Rewards are then assumed to be linear in the "
-        "scaled rows.",
+        "Whether a row longer than `action_bound` is scaled down to it, instead of not being chosen. What the learner "
+        "assumes about rewards is then assumed about the scaled rows.",
         boolean,
         default=False,
+        added=True,
     )
-    regularization: float = setting("Ridge penalty lambda, at least 1e-8 * action_bound^2.", positive, default=1.0)
+    if TYPE_CHECKING:  # settings that subclasses declare, whose configurations list them in their own order
+        action_bound: float
+        regularization: float
 
     def _set_up(self) -> None:
         self.dim = resolved_dim(self.dim, self.features)
         super()._set_up()
-        low, high = self.reward_range
-        self._leave_unstated("norm_bound", high - low)
         if self.regularization < MIN_REGULARIZATION * self.action_bound**2:
             minimum = f"{MIN_REGULARIZATION:g} * action_bound^2 = {MIN_REGULARIZATION * self.action_bound**2:g}"
             raise InvalidArgument(f"regularization is {self.regularization!r}, but must be at least {minimum}")
@@ -136,10 +150,14 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
         row, clipped = self.check_row(context, action)
         number = self.check_reward(reward, weight)
         if isinstance(self.memory, Ridge):
-            update(self.memory, row, number - self.origin(context), float(weight))
+            self._update(self.memory, row, number - self.origin(context), float(weight))
         else:
             self.learn_row(context, action, row, number, float(weight))
         self._clipped_rows += clipped and weight > 0.0
+
+    def _update(self, ridge: Ridge, row: Array, reward: float, weight: float) -> None:
+        """Learn from the features of the played action and its reward, measured from the origin."""
+        update(ridge, row, reward, weight)
 
     def origin(self, context: Context) -> float:
         """The reward from which rewards count; kernels know it as the low end of the range."""
@@ -166,6 +184,25 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
         """A regression without rows on the features of the learner."""
         check_array(f"dim = {self.dim}", self.dim, self.dim)
         return new_ridge(self.dim, self.regularization)
+
+
+@configurable
+class LinearLearner(FeatureLearner[ParamsT, MemoryT]):
+    """Least squares on the features of the offered actions, with an ellipsoid around the estimate."""
+
+    norm_bound: float = setting(
+        "Upper bound on the norm of the true parameter theta*, positive, in units of rewards. Default: the width of "
+        "the reward range.",
+        optional(positive),
+        default=None,
+    )
+    action_bound: float = action_bound_setting()
+    regularization: float = setting("Ridge penalty lambda, at least 1e-8 * action_bound^2.", positive, default=1.0)
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        low, high = self.reward_range
+        self._leave_unstated("norm_bound", high - low)
 
     def ellipsoid(self, noise: float, delta: float) -> Ellipsoid:
         """The confidence ellipsoid around the estimate, which holds at all times with probability 1 - `delta`."""
