@@ -24,10 +24,11 @@ import numpy as np
 from equipoise.adapters._core.objects import pack, unpack
 from equipoise.adapters._core.outside import OutsideLearner, as_array
 from equipoise.errors import InvalidArgument, OfferRefused, UnknownName, require
-from equipoise.features import FeatureMap, Offers
+from equipoise.features import FeatureMap, Offers, Schema
+from equipoise.features.maps import has_names
 from equipoise.features.offers import check_entries
 from equipoise.learner import Proposal
-from equipoise.learners._core.rows import RowReader, check_index, features_setting
+from equipoise.learners._core.rows import RowReader, adopt, check_index, features_setting
 from equipoise.settings import configurable, setting
 from equipoise.types import Action, Array, Config, Context, State
 
@@ -108,7 +109,17 @@ class MABWiser(OutsideLearner):
         self._contextual = bool(self._mab.is_contextual)
         if self.features is not None and not self._contextual:
             raise InvalidArgument(f"features is {self.features}, but must be None for {self.mab['policy']}")
-        self._reader = None if self.features is None else RowReader(self.features.dim, self.features)
+        self._reader = None
+        if self.features is not None:
+            dim, complete = self.features.dim, not has_names(self.features)
+            self._reader = RowReader(self.name, dim, self.features, complete=complete)
+
+    def adopt_schema(self, schema: Schema | None, action_names: Sequence[str] | None) -> None:
+        """Take the numbers of named columns from the schema of a portfolio."""
+        if schema is None and self._reader is not None:
+            self._reader.check_complete()
+        elif schema is not None and self.features is not None and has_names(self.features):
+            adopt(self, {"features": schema.resolve(self.features)})
 
     def default_name(self) -> str:
         return f"MABWiser {self.mab['policy']}"

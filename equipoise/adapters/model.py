@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Self
 
-from equipoise.learners._core.rows import resolved_dim
+from equipoise.errors import InvalidArgument
 from equipoise.settings import Configured, configurable, optional, setting
 from equipoise.settings.checks import count
 from equipoise.types import Array, State
@@ -34,7 +34,11 @@ class Model(Configured):
     @property
     def n_features(self) -> int:
         """Number of features; raise an error if neither this model nor its learner says it."""
-        return resolved_dim(self.dim, None)
+        if self.dim is None:
+            raise InvalidArgument(
+                "dim is None, but must be given unless the learner of the model has features"
+            )
+        return self.dim
 
     @property
     def bounded(self) -> bool:

@@ -20,13 +20,14 @@ Such an update takes time in proportion to the number of remembered actions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.features import Offers
+from equipoise.features import FeatureMap, Offers, Schema
 from equipoise.learner import Proposal, one_hot
 from equipoise.learners._core.arms import MIN_CAPACITY, Arms, block_of, share_of_delta, window_setting
 from equipoise.learners._core.linear import LinearLearner, check_arms, delta_setting, discount_setting, discount_text
@@ -101,6 +102,9 @@ class DisjointOFUL(LinearLearner[Nothing, Nothing]):
         self._arms = Arms(Models._make(array[np.newaxis] for array in unknown), self.window)
         self._scratch = new_scratch(self.dim, 0)
         self._forgetting = forgetting(self.discount, self.dim, self.regularization)
+
+    def default_map(self, schema: Schema, action_names: Sequence[str] | None) -> FeatureMap:
+        return schema.default_map_of_action()
 
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
         """Propose the action with the highest upper confidence bound, with its lower bound and its observed regret."""

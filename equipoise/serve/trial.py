@@ -18,8 +18,9 @@ import numpy as np
 
 from equipoise.config import PortfolioConfig
 from equipoise.errors import EquipoiseError, InvalidArgument, OfferRefused
-from equipoise.features import Offers
-from equipoise.learner import AdaptedLearner, part_name
+from equipoise.features import Offers, Prefix
+from equipoise.learner import AdaptedLearner, BoundsRows, capabilities, find, part_name
+from equipoise.learners._core.rows import NORM_TOLERANCE
 from equipoise.portfolio.pool import describe_error
 from equipoise.serve.app import create_app
 from equipoise.serve.contexts import ContextReader
@@ -48,6 +49,7 @@ async def _try_out(config: PortfolioConfig) -> Trial:
     app, path = create_app([replace(config, settings=settings)]), f"/v1/portfolios/{config.name}"
     request = decide_request(config)
     check_every_action(config, request)
+    check_bounds(config)
     low, high = config.reward_range or (0.0, 1.0)
     open_bytes = 0
     try:
@@ -76,7 +78,8 @@ async def _try_out(config: PortfolioConfig) -> Trial:
 def check_every_action(config: PortfolioConfig, request: dict[str, Any]) -> None:
     """Raise an error if a learner would never play one of the actions: it would choose among the others only."""
     given = msgspec.convert(request, type=DecideRequest)
-    context = ContextReader(config).read(given.context, given.offers)
+    schema = config.settings.schema
+    context = ContextReader(config, lambda: schema).read(given.context, given.offers)
     if not isinstance(context, Offers):
         return
     for learner in config.learners():
@@ -91,6 +94,23 @@ def check_every_action(config: PortfolioConfig, request: dict[str, Any]) -> None
                 ) from error
             except EquipoiseError:
                 break  # it takes no masks, or no offers at all, as the round over HTTP will tell
+
+
+def check_bounds(config: PortfolioConfig) -> None:
+    """Raise an error if features that the file declares can be longer than a learner takes them."""
+    schema = config.settings.schema
+    for learner in config.learners() if schema is not None else ():
+        can, bounds = capabilities(learner), find(learner, BoundsRows)
+        if schema is None or bounds is None or bounds.clip_norm:
+            continue
+        features = can.features or (Prefix(can.n_columns) if can.n_columns else None)
+        longest = None if features is None else schema.norm_bound(features)
+        if longest is not None and longest > bounds.action_bound * NORM_TOLERANCE:
+            raise InvalidArgument(
+                f"action_bound of learner {part_name(learner)!r} is {bounds.action_bound:g}, but features that the file "
+                f"declares can have norm {longest:.6g}, and the learner would not play such actions: leave action_bound "
+                "out, or give clip_norm = true"
+            )
 
 
 async def _learners(app: Guard, path: str) -> dict[str, Any]:
@@ -109,7 +129,7 @@ async def _refusal(app: Guard, path: str, name: str, what: str, answer: dict[str
     return f"a round that learner {name!r} plays {what:.300} fails: {'; '.join(filter(None, reasons))}"
 
 
-HINT = "the file declares what requests have by [context] features, [actions] names and [actions] features"
+HINT = "the file declares what requests have by [context.NAME], [actions] names and [actions.features.NAME]"
 
 
 async def ask(app: Guard, method: str, path: str, body: Any = None) -> tuple[int, Any]:

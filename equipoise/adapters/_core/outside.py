@@ -10,18 +10,18 @@ settings and its state, and are therefore exact where the state is.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from equipoise.features import FeatureMap
+from equipoise.features import FeatureMap, Schema
 from equipoise.kernels.records import check_layout
 from equipoise.kernels.streams import LEARNERS, generator_at
 from equipoise.learner import Proposal
 from equipoise.learners._core.base import check_update, name_setting, seed_setting
-from equipoise.learners._core.rows import Choices, RowReader, features_setting, resolved_dim
+from equipoise.learners._core.rows import Choices, RowReader, adopt, features_in, features_setting, resolved_dim
 from equipoise.settings import Configured, configurable
 from equipoise.settings.units import Units, rewards_setting, units_columns
 from equipoise.types import Action, AnyArray, Array, Context, State
@@ -118,11 +118,19 @@ class OffersLearner(OutsideLearner):
 
     def _set_up(self) -> None:
         super()._set_up()
-        self._dim = resolved_dim(self._n_features(), self.features)
-        self._reader = RowReader(self._dim, self.features)
+        dim = resolved_dim(self._n_features(), self.features)
+        self._dim = 1 if dim is None else dim  # a schema tells before it is asked, or it says so
+        self._reader = RowReader(self.name, self._dim, self.features, complete=dim is not None)
 
     def _n_features(self) -> int | None:
         raise NotImplementedError  # abstract
+
+    def adopt_schema(self, schema: Schema | None, action_names: Sequence[str] | None) -> None:
+        """Take features from the schema of a portfolio, if they are not stated."""
+        if schema is None:
+            self._reader.check_complete()
+        elif not self._reader.complete:
+            adopt(self, {"features": features_in(schema, self.features, lambda: schema.default_map(action_names))})
 
     @property
     def n_columns(self) -> int | None:

@@ -13,6 +13,8 @@ saves where there is a constant (measured in docs/guide/rewards.md). For the exc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import field
 from functools import partial
 from math import isnan, log, sqrt
 from typing import TYPE_CHECKING, Any
@@ -20,14 +22,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.features import FeatureMap, Prefix
-from equipoise.features.maps import feature_names
+from equipoise.features import FeatureMap, Prefix, Schema
+from equipoise.features.maps import Default, feature_names
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
 from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT
 from equipoise.learners._core.linear_class import LinearClass
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, update, update_offered
-from equipoise.learners._core.rows import Choices, RowReader, features_setting, resolved_dim
+from equipoise.learners._core.rows import Choices, RowReader, adopt, features_in, features_setting, resolved_dim
 from equipoise.settings import configurable, optional, setting
 from equipoise.settings.checks import boolean, count, positive, positive_fraction, probability
 from equipoise.settings.sizes import check_array
@@ -47,9 +49,13 @@ delta_setting = partial(
 
 action_bound_setting = partial(
     setting,
-    default=1.0,
-    check=positive,
-    doc="Upper bound on the norm of a row of features, positive. An offer with a longer row is not chosen.",
+    default=None,
+    check=optional(positive),
+    derived="default_action_bound",
+    doc=(
+        "Upper bound on the norm of a row of features, positive. An offer with a longer row is not chosen. Default: by "
+        "the schema of the portfolio, or 1."
+    ),
 )
 discount_setting = partial(
     setting,
@@ -84,7 +90,7 @@ class FeatureLearner(KernelLearner[ParamsT, MemoryT]):
     """
 
     dim: int = setting(
-        "Number of leading columns to use. Default: as many as `features` has.",
+        "Number of leading columns to use. Default: as many as `features` has, or by the schema of the portfolio.",
         optional(check_dim),
         default=None,
         kw_only=False,
@@ -101,21 +107,57 @@ class FeatureLearner(KernelLearner[ParamsT, MemoryT]):
         action_bound: float
         regularization: float
 
+    _takes_bound: bool = field(default=False, init=False)  # whether the schema of a portfolio may give `action_bound`
+
     def _set_up(self) -> None:
-        self.dim = resolved_dim(self.dim, self.features)
+        self._takes_bound = self._takes_bound or self.action_bound is None
+        dim = resolved_dim(self.dim, self.features)
+        if dim is None:
+            self._leave_unstated("dim", 1)  # a schema tells before it is asked, or it says so
+        else:
+            self.dim = dim
         super()._set_up()
         if self.regularization < MIN_REGULARIZATION * self.action_bound**2:
             minimum = f"{MIN_REGULARIZATION:g} * action_bound^2 = {MIN_REGULARIZATION * self.action_bound**2:g}"
             raise InvalidArgument(f"regularization is {self.regularization!r}, but must be at least {minimum}")
-        self._reader = RowReader(self.dim, self.features, self.action_bound, clip=self.clip_norm)
+        bound = self.action_bound, self.clip_norm
+        self._reader = RowReader(self.name, self.dim, self.features, *bound, complete=self.is_complete)
         self._clipped_rows = 0
+
+    def default_action_bound(self) -> float:
+        bound = self.features.norm_bound if isinstance(self.features, Default) else None
+        return 1.0 if bound is None else bound
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether its features are known: without `dim` and numbers of columns, a schema tells."""
+        return "dim" not in self._unstated
+
+    def adopt_schema(self, schema: Schema | None, action_names: Sequence[str] | None) -> None:
+        """Take features and `action_bound` from the schema of a portfolio, as far as they are not stated."""
+        if schema is None:
+            self._reader.check_complete()
+            return
+        changes: dict[str, Any] = {}
+        if not self.is_complete:
+            changes["features"] = features_in(schema, self.features, lambda: self.default_map(schema, action_names))
+        if self._takes_bound:
+            changes["action_bound"] = schema.norm_bound(changes.get("features", self._reader.map)) or 1.0
+        adopt(self, changes)
+
+    def default_map(self, schema: Schema, action_names: Sequence[str] | None) -> FeatureMap:
+        """The feature map of a learner that states none."""
+        return schema.default_map(action_names)
 
     def default_name(self) -> str:
         return self._name_with()
 
     def _name_with(self, scale: float = 1.0, more: str = "") -> str:
         scaled = f", scale={scale:g}" if scale != 1.0 else ""
-        return f"{type(self).__name__}(d={self.dim}{scaled}{more})"
+        if self.is_complete:
+            return f"{type(self).__name__}(d={self.dim}{scaled}{more})"
+        settings = f"{scaled}{more}".removeprefix(", ")
+        return f"{type(self).__name__}({settings})" if settings else type(self).__name__
 
     @property
     def n_columns(self) -> int | None:
@@ -210,6 +252,7 @@ class LinearLearner(FeatureLearner[ParamsT, MemoryT]):
 
     def linear_class(self, noise: float, delta: float) -> LinearClass:
         """The class of rewards that a learner with this ellipsoid assumes."""
+        self._reader.check_complete()
         sizes = self.dim, self.norm_bound, self.action_bound, self.regularization
         map_, features = self._reader.map, tuple[str, ...]()
         if self.clip_norm:  # a feature of a row that was scaled depends on all of the row

@@ -8,22 +8,22 @@ update if it does not take the action that was played.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf, isnan, sqrt
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from equipoise.errors import InvalidArgument, OfferRefused
-from equipoise.features import FeatureMap, Offers, Prefix
-from equipoise.features.maps import check_map, columns_used, map_from_plain, map_to_plain
+from equipoise.features import FeatureMap, Offers, Prefix, Schema
+from equipoise.features.maps import check_map, columns_used, has_names, map_from_plain, map_to_plain
 from equipoise.features.offers import as_matrix, as_offers, check_entries
 from equipoise.learner import Proposal
-from equipoise.settings import optional, setting
+from equipoise.settings import equal_data, optional, setting
 from equipoise.settings.checks import LARGEST
-from equipoise.types import Action, Array, Context, Integers
+from equipoise.types import Action, Array, Context, Integers, State
 
 NORM_TOLERANCE = 1 + 1e-9  # relative tolerance for rounding in the norms of actions
 
@@ -38,19 +38,46 @@ features_setting = partial(
     check=optional(check_features),
     default=None,
     encode=lambda features: None if features is None else map_to_plain(features),
-    doc="Feature map to use instead of the first columns; see `equipoise.features`. Default: none.",
+    doc="Feature map to use instead of the first columns; see `equipoise.features`. Default: none, or by the schema of "
+    "the portfolio if `dim` is not given either.",
 )
 
 
-def resolved_dim(dim: int | None, features: FeatureMap | None) -> int:
-    """Return the number of features of a learner with these settings; raise an error if they contradict each other."""
-    if features is None:
-        if dim is None:
-            raise InvalidArgument("dim is None, but must be a whole number from 1 to 10000 unless features are given")
+def resolved_dim(dim: int | None, features: FeatureMap | None) -> int | None:
+    """Return the number of features of a learner with these settings; None if a schema has to tell.
+
+    Raise an error if the settings contradict each other.
+    """
+    if features is None or has_names(features):
         return dim
     if dim not in (None, features.dim):
         raise InvalidArgument(f"dim is {dim}, but must be {features.dim}, as {features} has")
     return features.dim
+
+
+def features_in(schema: Schema, features: FeatureMap | None, default: Callable[[], FeatureMap]) -> FeatureMap:
+    """Return the features of a learner in a portfolio with a schema: those that it states, or the default ones."""
+    return default() if features is None else schema.resolve(features)
+
+
+class Learns(Protocol):
+    """A learner made of settings, which can be made again with others."""
+
+    @property
+    def name(self) -> str: ...
+
+    def clone(self, **changes: Any) -> Self: ...
+
+    def state(self) -> State: ...
+
+
+def adopt(learner: Learns, changes: Mapping[str, Any]) -> None:
+    """Give a new learner other settings; raise an error if it has learned."""
+    if changes:
+        adopted = learner.clone(**changes)
+        if not equal_data(learner.state(), learner.clone().state()):
+            raise InvalidArgument(f"learner {learner.name!r} has learned, but must be new to follow a schema")
+        vars(learner).update(vars(adopted))
 
 
 class Choices(NamedTuple):
@@ -94,10 +121,21 @@ class Choices(NamedTuple):
 class RowReader:
     """Reads the rows that a learner sees.
 
-    `max_norm` is the largest norm of a row that the learner takes; with `clip`, longer rows are scaled down to it.
+    `max_norm` is the largest norm of a row that the learner takes; with `clip`, longer rows are scaled down to it. It
+    is not `complete` as long as a schema has to tell the features.
     """
 
-    def __init__(self, dim: int, features: FeatureMap | None, max_norm: float = inf, *, clip: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        dim: int,
+        features: FeatureMap | None,
+        max_norm: float = inf,
+        clip: bool = False,
+        *,
+        complete: bool = True,
+    ) -> None:
+        self._name, self.complete = name, complete
         self.map: FeatureMap = Prefix(dim) if features is None else features
         self._dim, self._has_map, self._max_norm, self._clip = dim, features is not None, max_norm, clip
         # No entry may be larger than `LARGEST`.
@@ -106,11 +144,21 @@ class RowReader:
     @property
     def n_columns(self) -> int | None:
         """Number of leading columns of the offers that the learner uses; None if it may use all of them."""
-        return columns_used(self.map)
+        return columns_used(self.map) if self.complete else None
+
+    def check_complete(self) -> None:
+        """Raise an error unless the features are known."""
+        if not self.complete:
+            raise InvalidArgument(
+                f"dim and features of learner {self._name!r} do not say its columns, but must, unless they follow from "
+                "the schema of a portfolio: give dim, or features with numbers of columns"
+            )
 
     def read(self, context: Context, *, whole: bool = False) -> Choices:
         """Return the offers that the learner takes; raise an error if it takes none, or with `whole`, not all."""
         limit = self._limit
+        if not self.complete:
+            self.check_complete()
         if self._has_map or isinstance(context, Offers):
             offers = as_offers(context)
             mapped = offers.mapped(self.map)
@@ -132,6 +180,8 @@ class RowReader:
 
         Only its own row is checked, as the others do not matter after a decision.
         """
+        if not self.complete:
+            self.check_complete()
         if self._has_map or isinstance(context, Offers):
             offers = as_offers(context)
             number = check_index(action, len(offers))
