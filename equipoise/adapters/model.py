@@ -35,9 +35,7 @@ class Model(Configured):
     def n_features(self) -> int:
         """Number of features; raise an error if neither this model nor its learner says it."""
         if self.dim is None:
-            raise InvalidArgument(
-                "dim is None, but must be given unless the learner of the model has features"
-            )
+            raise InvalidArgument("dim is None, but must be given unless the learner of the model has features")
         return self.dim
 
     @property
