@@ -17,7 +17,7 @@ from tools.studies import served_pool
 @needs("river")
 @pytest.mark.slow
 def test_every_learner_plays_a_kill_changes_nothing_and_the_journal_replays(tmp_path: Path) -> None:
-    rounds = 240
+    rounds = 150
     found = served_pool.compare(tmp_path, rounds)
     learners = {"OFUL", "UCB", "VW", "SGD", "LightGBM", "River"}
     assert learners <= found["plays"].keys() and found["plays"].keys() <= learners | {"None"}
