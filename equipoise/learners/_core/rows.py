@@ -72,12 +72,9 @@ class Learns(Protocol):
 
 
 def adopt(learner: Learns, changes: Mapping[str, Any]) -> None:
-    """Give a new learner other settings; raise an error if it has learned."""
-    if changes:
-        adopted = learner.clone(**changes)
-        if not equal_data(learner.state(), learner.clone().state()):
-            raise InvalidArgument(f"learner {learner.name!r} has learned, but must be new to follow a schema")
-        vars(learner).update(vars(adopted))
+    """Give a learner other settings; one that has learned stays as it is."""
+    if changes and equal_data(learner.state(), learner.clone().state()):
+        vars(learner).update(vars(learner.clone(**changes)))
 
 
 class Choices(NamedTuple):
