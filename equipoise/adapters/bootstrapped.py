@@ -74,7 +74,8 @@ class Bootstrapped(ModelLearner):
 
     def pmf(self, context: Context) -> Array:
         """The probability of every offered action; sums to 1."""
-        return self._votes(self._all_scores(self.check_context(context))).mean(axis=0)
+        probabilities: Array = self._votes(self._all_scores(self.check_context(context))).mean(axis=0)
+        return probabilities
 
     def _propose(self, context: Array, rng: np.random.Generator) -> Proposal:
         scores = self._all_scores(context)

@@ -54,7 +54,7 @@ def scaled_river() -> Model:
     return River({"class": "compose.Pipeline", "steps": steps}, dim=DIM)
 
 
-def network() -> Model:
+def network() -> Network:
     return Network(dim=DIM, hidden=6, width=4, window=30, every=10, lag=4, steps=5, batch=8)
 
 
