@@ -47,7 +47,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeGuard, TypeVar, cast, ge
 import numpy as np
 
 from equipoise.errors import IncompatibleLearner, InvalidArgument, UnknownName
-from equipoise.features import FeatureMap, Offers
+from equipoise.features import FeatureMap, Offers, Schema
 from equipoise.types import Action, Array, Config, Context, Outcome, Plain, State
 
 ACCEPTS = frozenset({"off_policy", "agreed", "weight", "probability"})
@@ -214,6 +214,15 @@ class AdoptsUnits(Protocol):
     def configure(self, *, reward_range: tuple[float, float] | None, noise: float | None) -> None: ...
 
 
+class AdoptsSchema(Protocol):
+    """A learner that takes features from the schema of its portfolio where it states none; called before any update.
+
+    `schema` is None if the portfolio has none; `action_names` are the ids of all actions, if the portfolio names them.
+    """
+
+    def adopt_schema(self, schema: Schema | None, action_names: Sequence[str] | None) -> None: ...
+
+
 class StatesUnits(Protocol):
     """A learner or selector that says which units of rewards it states itself, and refuses others beforehand."""
 
@@ -239,6 +248,23 @@ class ChecksContexts(Protocol):
     """A learner that raises an error for a context it cannot use, and changes nothing."""
 
     def check_context(self, context: Context) -> object: ...
+
+
+class BoundsRows(Protocol):
+    """A learner that does not choose an action with features longer than its bound, unless it scales them down."""
+
+    @property
+    def action_bound(self) -> float: ...
+
+    @property
+    def clip_norm(self) -> bool: ...
+
+
+class ClipsRows(Protocol):
+    """A learner that counts its updates with features that it scaled down to its bound."""
+
+    @property
+    def clipped_rows(self) -> int: ...
 
 
 C = TypeVar("C")

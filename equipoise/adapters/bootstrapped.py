@@ -42,7 +42,7 @@ DISTRIBUTIONS = {
 class Bootstrapped(ModelLearner):
     """Thompson sampling by a committee of models on resampled updates.
 
-    A context is a K x d matrix with one offered action per row; K may change from round to round.
+    A context is `Offers`, or a K x d matrix with one offered action per row; K may change from round to round.
     """
 
     model: Model = setting(
@@ -63,8 +63,7 @@ class Bootstrapped(ModelLearner):
 
     def _set_up(self) -> None:
         super()._set_up()
-        self._dim = self.model.dim
-        self._models = [self.model.clone() for _ in range(self.members)]
+        self._models = [self.model.with_dim(self._dim) for _ in range(self.members)]
         for model in self._models:
             model.open()
         self._n_updates = 0
@@ -72,13 +71,12 @@ class Bootstrapped(ModelLearner):
     def default_name(self) -> str:
         return f"{self.model.describe()} x {self.members}"
 
-    def pmf(self, context: Context) -> Array:
-        """The probability of every offered action; sums to 1."""
-        probabilities: Array = self._votes(self._all_scores(self.check_context(context))).mean(axis=0)
+    def _pmf(self, rows: Array) -> Array:
+        probabilities: Array = self._votes(self._all_scores(rows)).mean(axis=0)
         return probabilities
 
-    def _propose(self, context: Array, rng: np.random.Generator) -> Proposal:
-        scores = self._all_scores(context)
+    def _propose_row(self, rows: Array, rng: np.random.Generator) -> Proposal:
+        scores = self._all_scores(rows)
         votes, means = self._votes(scores), shares(scores).mean(axis=0)
         drawn = rng.random() * self.members
         member = int(drawn)
@@ -100,12 +98,12 @@ class Bootstrapped(ModelLearner):
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an offered action."""
-        actions, position = self.check_offered(context, action)
+        row, _ = self._reader.row(context, action)
         target = self.target(self._models[0], self.check_reward(reward, weight))
         if weight > 0.0:
             for model, copies in zip(self._models, self._copies(), strict=True):
                 if copies:
-                    model.learn(actions[position], target, float(weight) * copies)
+                    model.learn(row, target, float(weight) * copies)
             self._n_updates += 1
 
     def _copies(self) -> list[int]:

@@ -134,7 +134,7 @@ def _exploration(name: str, value: object) -> Exploration:
 class Exploring(ModelLearner):
     """A regression of another library with a rule of exploration.
 
-    A context is a K x d matrix with one offered action per row; K may change from round to round.
+    A context is `Offers`, or a K x d matrix with one offered action per row; K may change from round to round.
     """
 
     model: Model = setting(
@@ -157,21 +157,22 @@ class Exploring(ModelLearner):
 
     def _set_up(self) -> None:
         super()._set_up()
-        self._dim = self.model.dim
-        self._model = self.model.clone()
+        self._model = self.model.with_dim(self._dim)
         self._model.open()
         self._n_updates = 0
+
+    def _n_features(self) -> int | None:
+        return self.model.dim
 
     def default_name(self) -> str:
         return f"{self.model.describe()} {self.exploration!r}"
 
-    def pmf(self, context: Context) -> Array:
-        """The probability of every offered action; sums to 1."""
-        scores, greedy = self._scores(self.check_context(context))
+    def _pmf(self, rows: Array) -> Array:
+        scores, greedy = self._scores(rows)
         return self.exploration.pmf(scores, greedy, self._n_updates + 1)
 
-    def _propose(self, context: Array, rng: np.random.Generator) -> Proposal:
-        scores, greedy = self._scores(context)
+    def _propose_row(self, rows: Array, rng: np.random.Generator) -> Proposal:
+        scores, greedy = self._scores(rows)
         action, probability = self.exploration.draw(scores, greedy, self._n_updates + 1, rng.random())
         low, high = self.reward_range
         return Proposal(action, -inf, nan, probability, greedy, low + (high - low) * float(scores[action]))
@@ -183,10 +184,10 @@ class Exploring(ModelLearner):
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an offered action."""
-        actions, position = self.check_offered(context, action)
+        row, _ = self._reader.row(context, action)
         target = self.target(self._model, self.check_reward(reward, weight))
         if weight > 0.0:
-            self._model.learn(actions[position], target, float(weight))
+            self._model.learn(row, target, float(weight))
             self._n_updates += 1
 
     def _learned(self) -> State:

@@ -35,7 +35,7 @@ NOISE = 0.5  # standard deviation of a share
 class NeuralLinear(ModelLearner):
     """Thompson sampling by ridge regression on the last layer of a neural network of torch.
 
-    A context is a K x d matrix with one offered action per row; K may change from round to round.
+    A context is `Offers`, or a K x d matrix with one offered action per row; K may change from round to round.
     """
 
     model: Network = setting(
@@ -52,26 +52,23 @@ class NeuralLinear(ModelLearner):
 
     def _set_up(self) -> None:
         super()._set_up()
-        self._dim = self.model.dim
-        self._model = self.model.clone()
+        self._model = self.model.with_dim(self._dim)
         self._model.open()
         self._directions = directions_of(self.model.width + 1)
         self._ridge = new_ridge(self.model.width + 1, self.regularization)
 
     def default_name(self) -> str:
-        return f"NeuralLinear(d={self.model.dim}, width={self.model.width})"
+        return f"NeuralLinear(width={self.model.width})"
 
     def _features(self, rows: Array) -> Array:
         units = self._model.features(rows)
         return np.hstack([units, np.ones((len(rows), 1))]) / sqrt(units.shape[1] + 1)
 
-    def pmf(self, context: Context) -> Array:
-        """The probability of every offered action; sums to 1."""
-        rows = self._features(self.check_context(context))
-        return shares_of_best(self._directions, self._ridge, self.scale * NOISE, rows)
+    def _pmf(self, rows: Array) -> Array:
+        return shares_of_best(self._directions, self._ridge, self.scale * NOISE, self._features(rows))
 
-    def _propose(self, context: Array, rng: np.random.Generator) -> Proposal:
-        rows, (low, high) = self._features(context), self.reward_range
+    def _propose_row(self, rows: Array, rng: np.random.Generator) -> Proposal:
+        rows, (low, high) = self._features(rows), self.reward_range
         drawn = self._directions[int(rng.random() * len(self._directions))]
         action = best_action_for(drawn, self._ridge, self.scale * NOISE, rows)
         means = predict(self._ridge, rows)
@@ -80,11 +77,11 @@ class NeuralLinear(ModelLearner):
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an offered action."""
-        actions, position = self.check_offered(context, action)
+        row, _ = self._reader.row(context, action)
         target = self.target(self._model, self.check_reward(reward, weight))
         if weight <= 0.0:
             return
-        row, n_fits = actions[position], self._model.n_fits
+        n_fits = self._model.n_fits
         self._model.learn(row, target, float(weight))
         if self._model.n_fits == n_fits:
             self._learn_rows(row[None], np.array([target]), np.array([float(weight)]))

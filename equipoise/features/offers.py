@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InvalidArgument
+from equipoise.features.records import plain_features
 from equipoise.settings import equal_data
 from equipoise.settings.checks import LARGEST
 from equipoise.types import Array, Config, Context, Integers, Plain
+
+if TYPE_CHECKING:
+    from equipoise.features.schema import Schema
 
 
 @runtime_checkable
@@ -27,7 +31,7 @@ class FeatureMap(Protocol):
         """Number of features."""
 
     def of(self, offers: Offers) -> Array:
-        """The features of the offered actions, one row each."""
+        """The features of the offered actions, one row each: nan for an action that the map cannot describe."""
 
 
 FLOAT64 = np.dtype(np.float64)
@@ -47,13 +51,23 @@ class Rows:
 
     @property
     def max_squared_norm(self) -> float:
-        """The largest squared norm of a row; computed once."""
+        """The largest squared norm of a row, nan if a row is; computed once."""
         if self._max_squared_norm is None:
             self._max_squared_norm = _max_squared_norm(self.rows)
         return self._max_squared_norm
 
     def __repr__(self) -> str:
         return f"Rows({len(self.rows)} rows of {self.rows.shape[1]} features)"
+
+
+class Source(NamedTuple):
+    """What offers were made of by a schema: the features as a caller gave them, until their round is decided."""
+
+    schema: Schema
+    context: Any
+    offers: Any
+    seen: Mapping[str, float] = {}  # values of shared numbers whose scale is not known yet
+    seen_in_actions: Mapping[str, list[float]] = {}
 
 
 class Offers:
@@ -69,6 +83,8 @@ class Offers:
         K different strings: what the actions are called over all rounds. Default: none, row k is arm k.
     mask
         K truth values: False for an action that must not be chosen in this round. Default: all may be.
+    source
+        What a schema made them of; not a part of their value.
 
     Examples
     --------
@@ -85,7 +101,9 @@ class Offers:
         ids: Iterable[str] | None = None,
         *,
         mask: ArrayLike | None = None,
+        source: Source | None = None,
     ) -> None:
+        self.source = source
         self.ids = None if ids is None else check_ids(ids)
         if actions is None:
             if self.ids is None:
@@ -129,7 +147,10 @@ class Offers:
         return tuple(self.ids[k] for k in self.offered)
 
     def rows(self, features: FeatureMap) -> Array:
-        """The rows of a feature map for the actions that may be chosen; computed once."""
+        """The rows of a feature map for the actions that may be chosen; computed once.
+
+        The row of an action that the map cannot describe is nan, unless it can describe none, which is an error.
+        """
         return self.mapped(features).rows
 
     def mapped(self, features: FeatureMap) -> Rows:
@@ -144,10 +165,36 @@ class Offers:
             if are_columns:
                 mapped = Rows(rows, self._bound_on_norms())
             else:
-                check_entries(rows, "features")
+                described = ~np.isnan(rows).any(axis=1)
+                check_entries(rows[described] if described.any() else rows, "features")
                 mapped = Rows(rows.view())
             self._rows[features] = mapped
         return mapped
+
+    @property
+    def seen(self) -> Config | None:
+        """Values of numbers without a scale, by side and name; None if there are none."""
+        source = self.source
+        if source is None or not (source.seen or source.seen_in_actions):
+            return None
+        return {"context": source.seen, "actions": source.seen_in_actions}
+
+    def given(self) -> Plain:
+        """Return the features that a schema made these offers of, as plain data; None if there are none."""
+        source = self.source
+        if source is None:
+            return None
+        ids, mask = None if self.ids is None else list(self.ids), self.mask
+        return ["features", plain_features(source.context), plain_features(source.offers), ids, mask]
+
+    def without_source(self) -> Offers:
+        """Return the same offers without what they were made of."""
+        if self.source is None:
+            return self
+        bare = object.__new__(type(self))
+        vars(bare).update(vars(self))
+        bare.source = None
+        return bare
 
     @property
     def nbytes(self) -> int:
@@ -217,6 +264,16 @@ def _max_squared_norm(rows: Array) -> float:
 def as_offers(context: Context) -> Offers:
     """The context as offers; a matrix offers its rows, without shared features and ids."""
     return context if isinstance(context, Offers) else Offers(as_matrix(context))
+
+
+def nth_offered(context: Context, position: int) -> int:
+    """Return the index of an action among all offers, from its position among those that the mask leaves."""
+    return int(context.offered[position]) if isinstance(context, Offers) else position
+
+
+def position_of(context: Context, action: int) -> int:
+    """Return the position of an action among the offers that the mask leaves."""
+    return context.position(action) if isinstance(context, Offers) else action
 
 
 def as_matrix(matrix: Any, dim: int = 0, name: str = "context") -> Array:

@@ -37,7 +37,7 @@ from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
 from equipoise.learners._core.ball import Ball, check_ball_action, farthest_point
-from equipoise.learners._core.base import Kernels, among_all
+from equipoise.learners._core.base import Kernels
 from equipoise.learners._core.linear import LinearLearner, delta_setting, discount_setting, discount_text
 from equipoise.learners._core.linear_class import LinearClass
 from equipoise.learners._core.ridge import (
@@ -161,8 +161,9 @@ class OFUL(LinearLearner[Params, Ridge]):
         """Propose the action with the highest upper confidence bound, with its lower bound and its observed regret."""
         if isinstance(context, Ball):
             return self._decide_on(context)
-        proposal = decide(self.params, self.memory, self.check_context(context), rng)
-        return proposal if type(context) is np.ndarray else among_all(proposal, context)
+        choices = self.offered(context)
+        proposal = decide(self.params, self.memory, choices.rows, rng)
+        return proposal if choices.indices is None else self.among_all(proposal, choices)
 
     def pmf(self, context: Context) -> Array:
         """1 for the proposed action and 0 for the others; a `Ball` offers too many to list."""
@@ -199,11 +200,11 @@ class OFUL(LinearLearner[Params, Ridge]):
         greedy[: self.dim] = self.memory.theta * (ball.radius / length)
         return greedy
 
-    def check_row(self, context: Context, action: Action) -> Array:
+    def check_row(self, context: Context, action: Action) -> tuple[Array, bool]:
         if not isinstance(context, Ball):
             return super().check_row(context, action)
         context.check_for(self.dim, self.action_bound)
-        return check_ball_action(context, action)[: self.dim]
+        return check_ball_action(context, action)[: self.dim], False
 
 
 def closed_form_constant(

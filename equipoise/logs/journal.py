@@ -36,7 +36,7 @@ from equipoise.journal import schema
 from equipoise.journal.archive import Archive
 from equipoise.journal.sqlite import SQLiteJournal, connect_reader
 from equipoise.logs.features import Columns
-from equipoise.logs.rounds import Faults, Rounds, in_batches
+from equipoise.logs.rounds import Faults, Rounds, in_batches, objects
 from equipoise.portfolio.events import Event
 from equipoise.types import Array, Context, Plain
 
@@ -51,6 +51,8 @@ class Decided(NamedTuple):
     offers: Array  # (actions, features)
     action: int
     propensity: float
+    ids: tuple[str, ...] | None  # of the offers that may be chosen
+    context: tuple[Context] | None  # as it was decided on; None if it is made of the columns
 
 
 class Settled(NamedTuple):
@@ -77,11 +79,16 @@ class JournalSource:
 
     @property
     def shared_names(self) -> tuple[str, ...]:
-        return tuple(f"x{j}" for j in range(self._widths[0] if self._widths else 0))
+        return self._names("context_features", "x", self._widths[0] if self._widths else 0)
 
     @property
     def offer_names(self) -> tuple[str, ...]:
-        return self._ids.names or tuple(f"a{j}" for j in range(self._widths[1] if self._widths else 0))
+        return self._ids.names or self._names("action_features", "a", self._widths[1] if self._widths else 0)
+
+    def _names(self, setting: str, letter: str, width: int) -> tuple[str, ...]:
+        """The names of columns that the portfolio declares; numbered ones if it declares none."""
+        declared = self._settings.get(setting) or ()
+        return tuple(declared) if len(declared) == width else tuple(f"{letter}{j}" for j in range(width))
 
     def read(self, faults: Faults) -> Iterator[Rounds]:
         self.n_skipped, self.floor = 0, inf
@@ -147,7 +154,13 @@ class JournalSource:
             found, above = (f"{each[0]} and {_of_offers(each[1])}" for each in (widths, self._widths))
             raise ValueError(f"features of the round and of each offer are {found}, but must be {above} as those above")
         self.floor = min(self.floor, self._floor_of(data, offers))
-        return Decided(row, shared, offers, action, float(data["probabilities"][2]))
+        own: tuple[Context] | None = None
+        ids = None
+        if isinstance(context, Offers):
+            own, ids = (context,), None if context.ids is None else context.offered_ids
+        elif isinstance(context, np.ndarray) and context.ndim == 2:
+            own = (context,)
+        return Decided(row, shared, offers, action, float(data["probabilities"][2]), ids, own)
 
     def _floor_of(self, data: Mapping[str, Plain], offers: Array) -> float:
         """Return the least probability of every action of a round, by the exploration floor; 0 if it is unknown."""
@@ -199,6 +212,8 @@ class JournalSource:
             np.ones(n),
             np.array([settled.time for settled in batch]),
             np.array([settled.digest for settled in batch], np.uint64),
+            objects([each.ids for each in decided]) if any(each.ids for each in decided) else None,
+            objects([each.context for each in decided]),
         )
 
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument, NoLearnerAvailable
 from equipoise.features import Offers
-from equipoise.features.offers import as_offers
+from equipoise.features.offers import as_offers, nth_offered
 from equipoise.kernels.streams import LEARNERS, SELECTOR, open_stream, seek
 from equipoise.learner import Proposal
 from equipoise.portfolio.events import logger
@@ -676,8 +676,3 @@ def count_actions(context: Context, members: Sequence[Member]) -> int:
             "explore needs finitely many actions, but the context is no matrix of offers and no learner has arms"
         )
     return n_actions
-
-
-def nth_offered(context: Context, position: int) -> int:
-    """Return the index of an action among all offers, from its position among those that the mask leaves."""
-    return int(context.offered[position]) if isinstance(context, Offers) else position

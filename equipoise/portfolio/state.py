@@ -16,6 +16,7 @@ from equipoise.portfolio import old_forms
 from equipoise.portfolio.drift import DriftMonitor
 from equipoise.portfolio.events import Events, logger
 from equipoise.portfolio.held import HeldReward
+from equipoise.portfolio.inputs import Inputs
 from equipoise.portfolio.pool import Pool, Selection
 from equipoise.portfolio.rounds import Round, Rounds, check_action, note_given_proposals, observe
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
@@ -52,6 +53,7 @@ class PortfolioState:
         self.counts, self.history = Counts(), History()
         self.tickets = Tickets(settings)
         self.events = Events(self.tickets, self.history)
+        self.inputs = Inputs(settings)
         self.pool = Pool(learners, self.events)
         self.selection = Selection(selector)
         present = [learner for learner in learners if learner is not None]
@@ -82,6 +84,7 @@ class PortfolioState:
             check_action("fallback", settings.fallback, None, self.savable)
         if settings.default_reward is not None:
             in_range("default_reward", settings.default_reward, limits if noise is None else None)
+        self.inputs.adopt(settings)
         self.settings = self.tickets.settings = self.rounds.settings = settings
 
     def reconfigure(self, changes: Mapping[str, Any], *, declared: bool = False) -> None:
@@ -174,14 +177,19 @@ class PortfolioState:
 
     # A round is decided.
 
-    def record(self, decided: Round, decision: Decision, digest: str) -> None:
-        """Record a decided round, announce it, and count the learners that could decide."""
+    def record(self, decided: Round, decision: Decision, digest: str, seen: Config | None = None) -> None:
+        """Record a decided round, announce it, and count the learners that could decide.
+
+        `seen` are values of numbers without a scale.
+        """
         ticket, offers = decided.ticket, self.rounds.offers
         if offers is not None and offers.nbytes <= MAX_KEPT_BYTES:
             ticket.offers = offers
         self.open(ticket)
         if self._events_wanted():
             data = decided.data(decision, digest, self.rounds.logged_odds(decided))
+            if seen is not None:
+                data["seen"] = seen
             self.events.emit("decided", data, key=decision.id if digest else None)
         play = decided.play
         if play is not None and not play.failures and not decided.fell_back:  # fast path
@@ -194,6 +202,19 @@ class PortfolioState:
             self.events.announce_blocked(self.reporter.blocked)
         if self.tickets.held.holds:
             self._credit_due()
+        if seen is not None:
+            self._see(seen)
+
+    def _see(self, seen: Config) -> None:
+        """Keep values of numbers without a scale, and fix the scales that follow from them."""
+        self.inputs.see(seen)
+        scales = self.inputs.learned_scales()
+        if scales:
+            self.fix_scales(scales)
+
+    def fix_scales(self, scales: Mapping[str, Plain]) -> None:
+        self.inputs.fix_scales(scales)
+        self.events.emit("scaled", scales)
 
     def open(self, ticket: Ticket, *, monitored: bool = True) -> None:
         """Add a decided round to the ledger."""
@@ -481,6 +502,8 @@ class PortfolioState:
             ticket.plan = proposals[ticket.learner].plan
         if self.updates.weighted:
             ticket.others = {j: proposal.action for j, proposal in proposals.items() if j != ticket.learner}
+        if "seen" in data:
+            self.inputs.see(data["seen"])
         if data["digest"]:
             self.tickets.callers.remember(data["digest"], decision, ticket.round)
         else:
@@ -559,6 +582,7 @@ class PortfolioState:
             "updates": self.updates.state(),
             **({"refusals": refusals} if any(refused for refused, *_ in refusals) else {}),
             **({} if self.pool.declared is None else {"declared_learners": self.pool.declared}),
+            **({} if self.inputs.schema is None else {"inputs": self.inputs.state()}),
         }
 
     @classmethod
@@ -581,6 +605,8 @@ class PortfolioState:
         state.declared = PortfolioSettings(**old_forms.settings(saved["declared"]))
         names = saved.get("declared_learners")
         state.pool.declared = None if names is None else tuple(names)
+        if "inputs" in saved:
+            state.inputs.restore(saved["inputs"])
         state.drift.restore(saved["drift"])
         state.history.restore(saved["history"])
         state.events.blocked_at = saved.get("blocked_at")
@@ -626,4 +652,5 @@ FOLDS: dict[str, Callable[[Any, PortfolioState, Mapping[str, Plain]], object]] =
     "rounds_replayed": lambda _, state, data: state.count_replayed(data["rounds"]),
     "config": lambda _, state, data: state.fold_config(data),
     "rule": lambda _, state, data: state.note_rule(data["version"]),
+    "scaled": lambda _, state, data: state.fix_scales(data),
 }

@@ -15,8 +15,8 @@ import numpy as np
 from equipoise.errors import DuplicateDecision, DuplicateReward, UnknownDecision
 from equipoise.features import Offers
 from equipoise.portfolio import Decision, Event, Portfolio, text
+from equipoise.portfolio.tickets import has_digest
 from equipoise.serve.failures import LateReward, TooManyOpen
-from equipoise.storage.codec import digest as context_digest
 from equipoise.types import Config, Context
 
 MAX_SETTLED = 50_000  # rewards and withdrawals that are remembered, at least; at most twice as many
@@ -316,6 +316,6 @@ def _check_same(id_: str, earlier: float | None, reward: float) -> None:
 def _repeated(event: Event, context: Context) -> Decision:
     """The decision of a durable event, if its context was this one, or was removed."""
     data = event.data
-    if data["digest"] is not None and data["digest"] != context_digest(context):
+    if data["digest"] is not None and not has_digest(context, data["digest"]):
         raise DuplicateDecision(f"id {data['id']!r} was used for a decision with another context, but must be unique")
     return Decision.of_event(data)

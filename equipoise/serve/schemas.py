@@ -32,7 +32,7 @@ Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID_LENGTH, pattern="^[ -~]+$")]
 Label = Annotated[str, Meta(min_length=1, max_length=200, pattern=SHOWN)]
 Vector = Annotated[list[Number], Meta(max_length=MAX_FEATURES)]
-Named = Annotated[dict[str, Number | bool], Meta(max_length=MAX_NAMES)]
+Features = Annotated[dict[str, Any], Meta(max_length=MAX_NAMES)]  # by name, nested; the schema says what they can be
 Entries = Annotated[list[Number | Vector], Meta(max_length=MAX_FEATURES)]  # of a vector, or rows of a matrix
 
 
@@ -40,13 +40,13 @@ class Offer(Struct, forbid_unknown_fields=True):
     """An action that may be chosen: its id, and its features in order or by name."""
 
     id: Label | None = None
-    features: Vector | Named | None = None
+    features: Vector | Features | None = None
 
 
 class DecideRequest(Struct, forbid_unknown_fields=True):
     """A round to decide. A request that is repeated with the same id gets the same answer."""
 
-    context: Named | Entries | None = None
+    context: Features | Entries | None = None
     offers: Annotated[list[Offer], Meta(min_length=1, max_length=MAX_OFFERS)] | None = None
     available: Annotated[list[Label], Meta(min_length=1, max_length=MAX_NAMES)] | None = None  # learners that may act
     id: Id | None = None

@@ -19,7 +19,10 @@ from equipoise.testing import check_learner
 from equipoise.testing.learners import CHECKS, random_actions
 from tests.adapters.subjects import CASES, SUBJECTS, Subject, needs
 
-FOR_MATRICES = {"bad_contexts_are_refused_and_change_nothing", "bad_actions_are_refused_and_change_nothing"}
+FOR_MATRICES = {
+    *("bad_contexts_are_refused_and_change_nothing", "bad_actions_are_refused_and_change_nothing"),
+    *("offers_are_their_matrix", "a_mask_leaves_offers_out"),
+}
 
 
 @pytest.mark.slow

@@ -6,15 +6,23 @@ from math import isnan
 
 import numpy as np
 
-from equipoise.adapters._core.outside import MatrixLearner
+from equipoise.adapters._core.outside import OffersLearner
 from equipoise.adapters.model import Model
 from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.settings import Configured
 from equipoise.types import Array, Config
 
 
-class ModelLearner(MatrixLearner):
-    """A learner with models, which see rewards and give scores in units of half the reward range."""
+class ModelLearner(OffersLearner):
+    """A learner with models, which see rewards and give scores in units of half the reward range.
+
+    Subclasses declare the setting `model`, which says the number of features if the learner does not.
+    """
+
+    model: Model
+
+    def _n_features(self) -> int | None:
+        return self.model.dim
 
     def target(self, model: Model, reward: float) -> float:
         """The reward as the model learns it; raises an error if the model cannot learn it."""

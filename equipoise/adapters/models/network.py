@@ -42,9 +42,9 @@ class Network(WindowedModel):
     library: ClassVar[str] = "torch"
 
     def open(self) -> None:
-        check_array(f"hidden = {self.hidden}", self.dim + self.width, self.hidden)
+        check_array(f"hidden = {self.hidden}", self.n_features + self.width, self.hidden)
         super().open()
-        self._sizes = list(pairwise((self.dim, self.hidden, self.width, 1)))
+        self._sizes = list(pairwise((self.n_features, self.hidden, self.width, 1)))
         rng = generator_at(0, INSTANCE)
         self._start = [(rng.standard_normal(size) / sqrt(size[0]), np.zeros(size[1])) for size in self._sizes]
 

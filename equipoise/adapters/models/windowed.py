@@ -43,7 +43,7 @@ class WindowedModel(Model):
         require(f"a model {type(self).__name__}", self.library)
         if self.lag > self.every:
             raise InvalidArgument(f"lag is {self.lag}, but must be at most every = {self.every}")
-        self._rows = np.zeros((self.window, self.dim))
+        self._rows = np.zeros((self.window, self.n_features))
         self._rewards, self._weights = np.zeros(self.window), np.zeros(self.window)
         self._n_updates = 0
         self._model: Any = None  # in use; None before the first fit
