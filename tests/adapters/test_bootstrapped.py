@@ -20,7 +20,7 @@ class Sums(Model):
     """A model that adds up weighted rewards by columns, so that the weights of a member can be read off."""
 
     def open(self) -> None:
-        self.sums, self.total = np.zeros(self.dim), 0.0
+        self.sums, self.total = np.zeros(self.n_features), 0.0
 
     def scores(self, rows: Array) -> Array:
         scores: Array = rows @ self.sums
