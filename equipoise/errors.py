@@ -87,6 +87,7 @@ _PACKAGES = {  # by the extra that installs them
     "sb3": ("stable_baselines3",),
     "serve": ("httptools", "prometheus_client", "starlette", "uvicorn", "uvloop"),
     "sklearn": ("sklearn", "skops"),
+    "torch": ("torch",),
     "vw": ("vowpalwabbit",),
     "xgboost": ("xgboost",),
 }

@@ -12,19 +12,19 @@ contextual bandits with regression oracles", algorithm 1 (SquareCB).
 from __future__ import annotations
 
 from functools import partial
-from math import inf, isnan, nan
+from math import inf, nan
 
 import numpy as np
 
-from equipoise.adapters._core.outside import OffersLearner, draw
+from equipoise.adapters._core.modeled import ModelLearner, plain_part, shares
+from equipoise.adapters._core.outside import draw
 from equipoise.adapters.model import Model
 from equipoise.adapters.models import MODELS
-from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.learner import Proposal
 from equipoise.learners.square_cb import inverse_gap_weights
 from equipoise.settings import Configured, configurable, named_part, setting
 from equipoise.settings.checks import fraction, positive
-from equipoise.types import Action, Array, Config, Context, State
+from equipoise.types import Action, Array, Context, State
 
 
 class Exploration(Configured):
@@ -125,18 +125,13 @@ class InverseGap(Exploration):
 EXPLORATIONS: dict[str, type[Exploration]] = {cls.__name__: cls for cls in (Epsilon, Softmax, InverseGap)}
 
 
-def plain_part(part: Configured) -> Config:
-    """The plain form of a part."""
-    return {"class": type(part).__name__, **part.config()}
-
-
 def _exploration(name: str, value: object) -> Exploration:
     exploration: Exploration = named_part(name, Epsilon() if value is None else value, Exploration, EXPLORATIONS)
     return exploration
 
 
 @configurable
-class Exploring(OffersLearner):
+class Exploring(ModelLearner):
     """A regression of another library with a rule of exploration.
 
     A context is `Offers`, or a K x d matrix with one offered action per row; K may change from round to round.
@@ -184,21 +179,15 @@ class Exploring(OffersLearner):
 
     def _scores(self, actions: Array) -> tuple[Array, int]:
         """The scores of the actions as shares of the reward range, and the action of the highest."""
-        scores = np.minimum(np.maximum(0.5 + 0.5 * self._model.scores(actions), 0.0), 1.0)
-        greedy = int(scores.argmax())
-        if isnan(scores[greedy]):  # argmax finds any nan
-            raise EquipoiseError(f"the model of {self.name!r} predicts nan: scale the features or slow it down")
-        return scores, greedy
+        scores = shares(self.scores(self._model, actions))
+        return scores, int(scores.argmax())
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an offered action."""
         row, _ = self._reader.row(context, action)
-        share = self.share(self.check_reward(reward, weight))
-        if self._model.bounded and not 0.0 <= share <= 1.0:
-            low, high = self.reward_range
-            raise InvalidArgument(f"reward is {reward!r}, but must lie in [{low}, {high}] for {self._model.describe()}")
+        target = self.target(self._model, self.check_reward(reward, weight))
         if weight > 0.0:
-            self._model.learn(row, 2.0 * share - 1.0, float(weight))
+            self._model.learn(row, target, float(weight))
             self._n_updates += 1
 
     def _learned(self) -> State:

@@ -11,12 +11,15 @@ import pytest
 
 from equipoise.adapters import (
     VW,
+    Bootstrapped,
     Epsilon,
     Exploring,
     InverseGap,
     LightGBM,
     MABWiser,
     Model,
+    Network,
+    NeuralLinear,
     River,
     Sklearn,
     Softmax,
@@ -50,6 +53,10 @@ def mlp() -> Model:
 def scaled_river() -> Model:
     steps = [{"class": "preprocessing.StandardScaler"}, {"class": "linear_model.LinearRegression", "l2": 0.01}]
     return River({"class": "compose.Pipeline", "steps": steps}, dim=DIM)
+
+
+def network() -> Network:
+    return Network(dim=DIM, hidden=6, width=4, window=30, every=10, lag=4, steps=5, batch=8)
 
 
 def vector(rng: np.random.Generator) -> Any:
@@ -101,6 +108,15 @@ SUBJECTS = {
         lambda: Exploring(XGBoost(dim=DIM, window=25, every=10, lag=10, trees=2, settings={"max_depth": 2})),
     ),
     "river": Subject("river", lambda: Exploring(scaled_river(), InverseGap(20.0, exponent=0.3))),
+    "bootstrapped sgd": Subject("sklearn", lambda: Bootstrapped(sgd(eta0=0.05, alpha=0.01), 4, seed=5)),
+    "bootstrapped mlp": Subject(
+        "sklearn",
+        lambda: Bootstrapped(
+            Sklearn({"class": "neural_network.MLPRegressor", "hidden_layer_sizes": [4]}, dim=DIM), 2, weights="double"
+        ),
+    ),
+    "network": Subject("torch", lambda: Exploring(network(), Softmax(0.3))),
+    "neural linear": Subject("torch", lambda: NeuralLinear(network(), scale=0.5, reward_range=(-1.0, 2.0), seed=5)),
     "vw squarecb": Subject("vowpalwabbit", lambda: VW("--squarecb --gamma_scale 20 -l 0.3", dim=DIM, seed=3)),
     "vw regcbopt": Subject("vowpalwabbit", lambda: VW("--regcbopt --mellowness 0.01", dim=DIM)),
     "vw epsilon": Subject("vowpalwabbit", lambda: VW("--epsilon 0.2 -q ff -b 12", dim=4)),
@@ -113,6 +129,18 @@ SUBJECTS = {
     "sgd on offers": Subject(
         "sklearn",
         lambda: Exploring(Sklearn({"class": "linear_model.SGDRegressor"}), Epsilon(0.2), features=MAP),
+        offers,
+    ),
+    "bootstrapped on offers": Subject(
+        "sklearn",
+        lambda: Bootstrapped(Sklearn({"class": "linear_model.SGDRegressor", "eta0": 0.05}), 3, features=MAP),
+        offers,
+    ),
+    "neural linear on offers": Subject(
+        "torch",
+        lambda: NeuralLinear(
+            Network(hidden=6, width=4, window=30, every=10, lag=4, steps=5, batch=8), scale=0.5, features=MAP
+        ),
         offers,
     ),
     "lightgbm on offers": Subject(

@@ -118,4 +118,4 @@ def test_adapters_are_registered_beside_the_learners() -> None:
     for registry in (ADAPTERS, MODELS, EXPLORATIONS):
         assert {name: cls.__name__ for name, cls in registry.items()} == {name: name for name in registry}
     makers = {subject.library for subject in SUBJECTS.values()}
-    assert makers == {"sklearn", "lightgbm", "xgboost", "river", "vowpalwabbit", "mabwiser"}
+    assert makers == {"sklearn", "lightgbm", "xgboost", "river", "vowpalwabbit", "mabwiser", "torch"}

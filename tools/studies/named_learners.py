@@ -59,9 +59,9 @@ def click_parameter(seed: int) -> Array:
 
 def click_regret(learner: Any, seed: int, rounds: int) -> float:
     theta, regret = click_parameter(seed), 0.0
-    world, own = np.random.default_rng([seed, 2]), np.random.default_rng([seed, 3])
+    draws, own = np.random.default_rng([seed, 2]), np.random.default_rng([seed, 3])
     for _ in range(rounds):
-        rows, coin = click_rows(world, OFFERS), world.random()
+        rows, coin = click_rows(draws, OFFERS), draws.random()
         rates = logistic(rows @ theta)
         action = learner.decide(rows, own).action
         regret += float(rates.max() - rates[action])
@@ -78,12 +78,12 @@ class Ignorant(LogisticUCB):
 
 def linear_swap(learner: Any, seed: int, rounds: int) -> float:
     """Regret after the swap: 10 fresh offers of 5 positive features, rewards of mean <theta, a>."""
-    world, theta, regret = np.random.default_rng([seed, 4]), np.linspace(1.0, 0.0, 5), 0.0
+    draws, theta, regret = np.random.default_rng([seed, 4]), np.linspace(1.0, 0.0, 5), 0.0
     theta /= np.linalg.norm(theta)
     for t in range(2 * rounds):
-        rows = world.random((OFFERS, 5)) ** 2
+        rows = draws.random((OFFERS, 5)) ** 2
         rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)
-        means, coin = rows @ (theta if t < rounds else theta[::-1]), world.random()
+        means, coin = rows @ (theta if t < rounds else theta[::-1]), draws.random()
         action = learner.decide(rows).action
         regret += float(means.max() - means[action]) if t >= rounds else 0.0
         learner.learn(rows, action, float(coin < means[action]))
@@ -92,10 +92,10 @@ def linear_swap(learner: Any, seed: int, rounds: int) -> float:
 
 def disjoint_swap(learner: Any, seed: int, rounds: int) -> float:
     """Regret after the swap: 5 actions by id, with linear functions of 3 positive attributes that they exchange."""
-    world, regret, ids = np.random.default_rng([seed, 5]), 0.0, ["a", "b", "c", "d", "e"]
+    draws, regret, ids = np.random.default_rng([seed, 5]), 0.0, ["a", "b", "c", "d", "e"]
     thetas = np.linspace(0.1, 0.9, 5)[:, None] * np.array([1.0, 0.8, 0.6]) / sqrt(2.0)
     for t in range(2 * rounds):
-        x, coin = world.random(3) + 0.2, world.random()
+        x, coin = draws.random(3) + 0.2, draws.random()
         x /= np.linalg.norm(x)
         means = (thetas if t < rounds else thetas[::-1]) @ x
         offers = Offers(None, shared=x, ids=ids)

@@ -143,7 +143,7 @@ class KernelLearner(Configured, Units, Generic[ParamsT, MemoryT]):
 
     def state(self) -> State:
         """The learned state as a dictionary of arrays."""
-        arrays = {name: array.copy() for name, array in _arrays_of(self.memory)}
+        arrays = {name: array.copy() for name, array in arrays_of(self.memory)}
         by_id = self._arms.state() if self._arms is not None and self._arms.n_new else {}
         return {"draws": np.array([self._draws]), **units_columns(self._adopted), **arrays, **by_id}
 
@@ -155,7 +155,7 @@ class KernelLearner(Configured, Units, Generic[ParamsT, MemoryT]):
         check_layout(own, split_arms(fresh.state())[0], self.name)
         if fresh is not self:
             vars(self).update(vars(fresh))
-        for name, array in _arrays_of(self.memory):
+        for name, array in arrays_of(self.memory):
             array[...] = own[name]
         self._draws, self._arms = int(own["draws"][0]), arms
 
@@ -167,7 +167,7 @@ class KernelLearner(Configured, Units, Generic[ParamsT, MemoryT]):
         return self._stream.generator
 
 
-def _arrays_of(part: object, name: str = "") -> Iterator[tuple[str, AnyArray]]:
+def arrays_of(part: object, name: str = "") -> Iterator[tuple[str, AnyArray]]:
     """Yield the arrays of a memory with the names of their fields; nested fields are named "field.name"."""
     if isinstance(part, np.ndarray):
         yield name, part
@@ -175,7 +175,7 @@ def _arrays_of(part: object, name: str = "") -> Iterator[tuple[str, AnyArray]]:
         names = range(len(part)) if type(part) is tuple else part._fields  # type: ignore[attr-defined]
         for own, value in zip(names, part, strict=True):
             if own != "scratch":  # temporary storage of compiled code
-                yield from _arrays_of(value, f"{name}.{own}" if name else str(own))
+                yield from arrays_of(value, f"{name}.{own}" if name else str(own))
 
 
 def check_update(learner: Learner, reward: float, weight: float) -> float:
