@@ -167,9 +167,10 @@ class RowReader:
         check_entries(actions)
         if actions.shape[1] > self._dim:
             actions = actions[:, : self._dim]
-        squared_norms = np.vecdot(actions, actions)
-        if squared_norms[squared_norms.argmax()] > limit:
-            return self._part(actions, None, len(actions), whole)
+        if self._max_norm < inf:
+            squared_norms = np.vecdot(actions, actions)
+            if squared_norms[squared_norms.argmax()] > limit:
+                return self._part(actions, None, len(actions), whole)
         return Choices(actions)
 
     def row(self, context: Context, action: Action) -> tuple[Array, bool]:
@@ -188,8 +189,9 @@ class RowReader:
             rows = as_matrix(context, self._dim)
             number = check_index(action, len(rows))
             row = rows[number]
-            if not np.vdot(row, row) <= self._limit:
-                check_entries(rows)  # of columns that the learner does not use too, as in a decision
+            if np.vdot(row, row) <= self._limit:
+                return row[: self._dim], False
+            check_entries(rows)  # of columns that the learner does not use too, as in a decision
             row = row[: self._dim]
         squared_norm = float(np.vdot(row, row))
         if squared_norm <= self._limit:
