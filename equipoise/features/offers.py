@@ -35,7 +35,6 @@ class FeatureMap(Protocol):
 
 
 FLOAT64 = np.dtype(np.float64)
-CACHED = ("offered", "offered_ids")  # what follows from the mask
 NORM_ROUNDING = 1 + 1e-12  # relative: more than two sums of the same squares differ by
 
 
@@ -210,14 +209,6 @@ class Offers:
             return None
         ids, mask = None if self.ids is None else list(self.ids), self.mask
         return ["features", plain_features(source.context), plain_features(source.offers), ids, mask]
-
-    def with_mask(self, mask: ArrayLike) -> Offers:
-        """Return the same offers with another mask."""
-        masked = object.__new__(type(self))
-        vars(masked).update({name: each for name, each in vars(self).items() if name not in CACHED})
-        masked.mask, masked._rows = _check_mask(mask, len(self)), {}
-        masked.mask.setflags(write=False)
-        return masked
 
     def without_source(self) -> Offers:
         """Return the same offers without what they were made of."""

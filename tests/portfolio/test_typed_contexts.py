@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from equipoise import Portfolio
-from equipoise.errors import DuplicateDecision, EquipoiseError, InvalidArgument, UnknownName
+from equipoise.errors import DuplicateDecision, EquipoiseError, InvalidArgument, StoreConflict, UnknownName
 from equipoise.features import Category, Columns, Flag, Interactions, Number, Offers, OneHot, Schema, Shared
 from equipoise.learners import OFUL, UCB, DisjointOFUL, EpsilonGreedy, LinearThompson, SquareCB
 from equipoise.portfolio import Event
@@ -37,6 +37,11 @@ def events_of(portfolio: Portfolio) -> list[Event]:
     events: list[Event] = []
     portfolio.on_event(events.append)
     return events
+
+
+def offers_of(portfolio: Portfolio, context: Any, features: Any = None) -> Offers:
+    assert portfolio.schema is not None
+    return portfolio.schema.offers(context, features, ids=NAMES)
 
 
 def play(portfolio: Any, rounds: int, start: int = 0, **options: Any) -> list[Any]:
@@ -91,7 +96,7 @@ def test_rounds_are_those_of_the_same_columns() -> None:
     typed, plain = make(explore=0.1), make(explore=0.1)
     waiting = []
     for t in range(80):
-        context = typed.schema.offers(visitor(t), [each["features"] for each in ITEMS], ids=NAMES)  # type: ignore
+        context = offers_of(typed, visitor(t), [each["features"] for each in ITEMS])
         columns = Offers(context.actions, context.shared, NAMES)
         one, other = typed.decide(visitor(t), offers=ITEMS, propensity=True), plain.decide(columns, propensity=True)
         assert one[1:] == other[1:]
@@ -172,7 +177,7 @@ def test_a_scale_is_learned_and_then_fixed() -> None:
     portfolio = make()
     events, offers = events_of(portfolio), []
     for t in range(60):
-        offers.append(portfolio.schema.offers(visitor(t), ids=NAMES))  # type: ignore[union-attr]
+        offers.append(offers_of(portfolio, visitor(t)))
         portfolio.learn(portfolio.decide(visitor(t)), 0.5)
     values = [visitor(t)["user"]["age"] for t in range(N_FIRST)]
     low, high = np.mean(values) - 2 * np.std(values), np.mean(values) + 2 * np.std(values)
@@ -183,7 +188,7 @@ def test_a_scale_is_learned_and_then_fixed() -> None:
     assert seen == [{"context": {"user.age": float(each)}, "actions": {}} for each in values] + [None] * 30
     kinds = [event.kind for event in events]
     assert kinds.index("scaled") == kinds.index("decided", 2 * N_FIRST - 2) + 1, "right after the round that tells it"
-    column = [list(each.shared[4:6]) for each in offers]  # the age, and whether it is missing
+    column = [list(np.asarray(each.shared)[4:6]) for each in offers]  # the age, and whether it is missing
     assert column[:N_FIRST] == [[0.0, 1.0]] * N_FIRST
     assert column[N_FIRST] == [pytest.approx((20 + N_FIRST - (low + high) / 2) / ((high - low) / 2)), 0.0]
 
@@ -262,8 +267,8 @@ def test_masks_keep_what_offers_were_made_of() -> None:
     assert portfolio.schema is not None
     offers = portfolio.schema.offers(visitor(3), ids=NAMES)
     assert offers.offered_ids == NAMES
-    masked = offers.with_mask([False, True])
-    assert masked.offered_ids == ("blue",) and masked.source is offers.source and offers.mask is None
+    masked = Offers(offers.actions, offers.shared, offers.ids, mask=[False, True], source=offers.source)
+    assert masked.offered_ids == ("blue",)
     assert masked == Offers(offers.actions, offers.shared, NAMES, mask=[False, True])
     assert portfolio.decide(masked, id="a").action_id == "blue"
     with pytest.raises(DuplicateDecision):
@@ -282,6 +287,32 @@ def test_a_saved_portfolio_continues_the_same(rounds: int, tmp_path: Any) -> Non
     first, second = ([each[1:] for each in play(portfolio, 40, rounds)] for portfolio in (one, other))
     assert first == second
     assert ages(one) == ages(other) is not None
+
+
+class Mine(UCB):
+    """Not registered, so that all learners are given when a file is loaded."""
+
+
+class Wide(OFUL):
+    """Not registered, and its features follow from the schema."""
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_learners_that_are_given_to_a_file_take_its_features(grows: bool, tmp_path: Any) -> None:
+    def learners() -> list[Any]:
+        return [OFUL(scale=0.5), Wide(name="wide"), OFUL(features=Shared(columns=["user.age"]), name="age"), Mine(2)]
+
+    portfolio = Portfolio(learners(), schema=SCHEMA, action_names=NAMES)
+    play(portfolio, 35)
+    if grows:
+        portfolio.reconfigure(schema=Schema({**CONTEXT, "new": Flag()}, SCHEMA.actions))
+    portfolio.save(tmp_path / "portfolio")
+    again = Portfolio.load(tmp_path / "portfolio", learners())
+    assert [each.config() for each in again.learners] == [each.config() for each in portfolio.learners]
+    assert [each[1:] for each in play(again, 10)] == [each[1:] for each in play(portfolio, 10)]
+    other = [OFUL(scale=0.7), *learners()[1:]]
+    with pytest.raises(StoreConflict, match="but must be a OFUL with"):
+        Portfolio.load(tmp_path / "portfolio", other)
 
 
 def test_a_portfolio_is_a_fold_of_its_events() -> None:
