@@ -187,7 +187,7 @@ MESSAGES: list[tuple[Any, str]] = [
     (lambda: OFFERS.rows(Shared(3)), "context has 2 shared features, but must have at least 3"),
     (lambda: Offers(ROWS).rows(Shared(1)), "context has 0 shared features, but must have at least 1"),
     (lambda: Offers(ROWS).rows(OneHot(["x"])), "context has no ids, but must have"),
-    (lambda: OFFERS.rows(OneHot(["x", "z"])), "id of an offer 'y' is unknown"),
+    (lambda: OFFERS.rows(OneHot(["v", "z"])), "id of an offer 'x' is unknown"),
     (lambda: OFFERS.rows(CustomFeatures(doubled, 3, "d")), "have shape (2, 2), but must have (2, 3)"),
     (lambda: OFUL(features="all"), "features is 'all', but must be a feature map such as Columns"),  # type: ignore[arg-type]
     (lambda: OFUL(features=Columns), "but must be a feature map such as Columns"),  # type: ignore[arg-type]
@@ -233,7 +233,7 @@ def test_columns_are_refused_by_their_own_norms(entries: list[float], dim: int, 
         learner.decide(Offers(rows))
     elif longest > 0.8 * (1 + 2e-9):
         with pytest.raises(InvalidArgument, match=f"norm {longest:.6g}, but norms must be at most action_bound"):
-            learner.decide(Offers(rows))
+            learner.check_context(Offers(rows))
 
 
 def test_other_views_of_the_actions_are_checked_like_new_rows() -> None:
@@ -242,14 +242,14 @@ def test_other_views_of_the_actions_are_checked_like_new_rows() -> None:
     for view in (View("turned"), View("bits")):
         longest = np.linalg.norm(view.of(offers).astype(float), axis=1).max()
         with pytest.raises(InvalidArgument, match=re.escape(f"norm {longest:.6g}")):
-            OFUL(features=view).decide(offers)
+            OFUL(features=view).check_context(offers)
 
 
 def test_refused_offers_change_nothing() -> None:
     learner = OFUL(features=OneHot(["x", "y"]))
     learner.learn(OFFERS, 0, 0.5)
     before = deepcopy(learner)
-    for bad in (Offers(ROWS, ids=["x", "z"]), Offers(ROWS), Offers(ROWS, ids=["x", "y"], mask=[False, True])):
+    for bad in (Offers(ROWS, ids=["z", "x"]), Offers(ROWS), Offers(ROWS, ids=["x", "y"], mask=[False, True])):
         with pytest.raises(EquipoiseError):
             learner.learn(bad, 0, 0.5)
     assert learner == before

@@ -7,10 +7,10 @@ So evidence about a learner is about the learner with its substitutes, and it do
 caller's restrictions may depend on the context. A play of a substitute counts the width of the rewards in an observed
 regret bound.
 
-A learner *refuses* a context if it raises `InvalidArgument` or `UnknownName`: the context has too few columns for it, a
-norm above its bound or an unknown id. It sits the round out, and that is not a failure, so no caller can have a learner
-paused. If every learner refuses, the error is passed on and nothing changes, also if the exploration floor would draw
-the action.
+A learner *refuses* a context if it raises `InvalidArgument` or `UnknownName`: the context has too few columns, or no
+offer that the learner can use, by its norm or its id. If it can use some offers, it chooses among these. A learner that
+refuses sits the round out, and that is not a failure, so no caller can have a learner paused. If every learner refuses,
+the error is passed on and nothing changes, also if the exploration floor would draw the action.
 
 An exploration floor of epsilon over K offers comes before the draw: with probability epsilon the action is drawn
 uniformly, for no learner. The propensity of an action (`propensities`) is then epsilon / K + (1 - epsilon) times its
@@ -28,7 +28,7 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument, NoLearnerAvailable
 from equipoise.features import Offers
-from equipoise.features.offers import as_offers
+from equipoise.features.offers import as_offers, nth_offered
 from equipoise.kernels.streams import LEARNERS, SELECTOR, open_stream, seek
 from equipoise.learner import Proposal
 from equipoise.portfolio.events import logger
@@ -678,8 +678,3 @@ def count_actions(context: Context, members: Sequence[Member]) -> int:
             "explore needs finitely many actions, but the context is no matrix of offers and no learner has arms"
         )
     return n_actions
-
-
-def nth_offered(context: Context, position: int) -> int:
-    """Return the index of an action among all offers, from its position among those that the mask leaves."""
-    return int(context.offered[position]) if isinstance(context, Offers) else position
