@@ -278,11 +278,18 @@ def _learn_all(state: PortfolioState, willing: Sequence[int], log: AnyLog) -> tu
     """
     members = state.pool.members
     before = {i: members[i].adapted.state() for i in willing}
-    rounds, refused = 0, Counter[int]()
+    rounds, refused, errors = 0, Counter[int](), dict[int, str]()
     try:
         for logged in _rounds(log):
-            refused.update(_learn_one(state, willing, _checked(state, logged)))
+            new = _learn_one(state, willing, _checked(state, logged))
+            refused.update(new.keys())
+            errors |= new
             rounds += 1
+        for i, error in errors.items():
+            if refused[i] == rounds:
+                raise InvalidArgument(
+                    f"{members[i].name!r} cannot learn the log, as it refuses the action of every round: {error}"
+                )
     except BaseException:
         for i, saved in before.items():
             members[i].adapted.restore(saved)
@@ -307,9 +314,9 @@ def _checked(state: PortfolioState, logged: LoggedRound) -> LoggedRound:
         raise InvalidArgument(f"{error}{where} of the log") from None
 
 
-def _learn_one(state: PortfolioState, willing: Sequence[int], logged: LoggedRound) -> list[int]:
-    """Let learners learn a round; return those that refuse it."""
-    refused = []
+def _learn_one(state: PortfolioState, willing: Sequence[int], logged: LoggedRound) -> dict[int, str]:
+    """Let learners learn a round; return the errors of those that refuse it."""
+    refused = dict[int, str]()
     context, offers = logged.context, state.rounds.offers_of(logged.context)
     for i in willing:
         member = state.pool.members[i]
@@ -319,8 +326,8 @@ def _learn_one(state: PortfolioState, willing: Sequence[int], logged: LoggedRoun
             weight = update_weights(learner.accepts, logged.weight, n_offered, logged.propensity)
             assert weight is not None
             learner.learn(learner.sees(context, offers), logged.action, logged.reward, weight, logged.propensity)
-        except OfferRefused:
-            refused.append(i)
+        except OfferRefused as error:
+            refused[i] = describe_error(error)
         except Exception as error:
             where = f"row {logged.row}" if logged.row else "a round"
             raise InvalidArgument(

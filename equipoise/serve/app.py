@@ -14,6 +14,7 @@ from starlette.routing import Match, Route, Router
 
 from equipoise.config import PortfolioConfig, check_served
 from equipoise.errors import EquipoiseError, JournalFailed
+from equipoise.serve.bodies import decoder
 from equipoise.serve.dashboard.sampler import watch
 from equipoise.serve.failures import MEDIA_TYPE, Refused, headers_of, log_fault, printable, problem_of
 from equipoise.serve.guard import Guard, logger
@@ -150,7 +151,7 @@ class Endpoint:
 
     def __init__(self, service: Service, operation: Operation) -> None:
         self._service, self._operation = service, operation
-        self._decode = None if operation.request is None else msgspec.json.Decoder(operation.request).decode
+        self._decode = None if operation.request is None else decoder(operation.request)
         self._fail = evaluation_failure if operation.id == "evaluate" else problem_response
 
     async def __call__(self, request: Request) -> Response:

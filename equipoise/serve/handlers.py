@@ -16,6 +16,7 @@ from starlette.responses import Response
 from equipoise.errors import EquipoiseError, InvalidArgument, JournalBusy, JournalFailed, UnknownName
 from equipoise.learner import MinimalLearner
 from equipoise.serve import metrics, schemas
+from equipoise.serve.bodies import decoder
 from equipoise.serve.failures import Refused, kind_of, log_fault, problem_of
 from equipoise.serve.guard import WHOLE
 from equipoise.serve.hosted import MAX_EXPIRED, Hosted, Limits
@@ -32,7 +33,7 @@ NDJSON = "application/x-ndjson"
 LINES_AT_ONCE = 64  # of a batch, in one operation: a tenth of a second for 1,000 would hold up other portfolios
 LEARNER = re.compile(schemas.LEARNER_PATTERN)
 encode, encode_lines = msgspec.json.Encoder().encode, msgspec.json.Encoder().encode_lines
-decode_reward = msgspec.json.Decoder(schemas.Reward).decode
+decode_reward = decoder(schemas.Reward)
 BEARER = {"WWW-Authenticate": 'Bearer realm="equipoise"'}
 
 
@@ -140,7 +141,7 @@ def _parse(line: bytes, max_bytes: int) -> schemas.Reward | Exception:
         return Refused(413, "too-large", f"a line has {len(line)} bytes, but must have at most {max_bytes}")
     try:
         return decode_reward(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, InvalidArgument) as error:
         return error
 
 

@@ -107,9 +107,9 @@ def check_bounds(config: PortfolioConfig) -> None:
         longest = None if features is None else schema.norm_bound(features)
         if longest is not None and longest > bounds.action_bound * NORM_TOLERANCE:
             raise InvalidArgument(
-                f"action_bound of learner {part_name(learner)!r} is {bounds.action_bound:g}, but features that the file "
-                f"declares can have norm {longest:.6g}, and the learner would not play such actions: leave action_bound "
-                "out, or give clip_norm = true"
+                f"action_bound of learner {part_name(learner)!r} is {bounds.action_bound:g}, but features that the "
+                f"file declares can have norm {longest:.6g}, and the learner would not play such actions: leave "
+                "action_bound out, or give clip_norm = true"
             )
 
 

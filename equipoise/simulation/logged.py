@@ -73,8 +73,9 @@ class LoggedLearner:
             part: Any = self._learner
             place = np.zeros((1, 4), np.int64)
             # A read-only or strided array would be another type, for which the loop would be compiled again.
-            owned: Any = [np.require(array, requirements=["C", "W"]) for array in batch[:-1]]
-            source = Logged(((part.params,),), ((self._memory,),), place, *owned, proposed, self._lane, self._done)
+            owned = [np.require(array, requirements=["C", "W"]) for array in batch[:-1]]
+            parts = ((part.params,),), ((self._memory,),), place, *owned, proposed, self._lane, self._done
+            source = Logged._make(parts)
             compiled_loop(Components(source, tape=NO_TAPE), self._binding).advance(run, n)
             probabilities[:] = proposed == batch.actions
         else:

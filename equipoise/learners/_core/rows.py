@@ -72,12 +72,9 @@ class Learns(Protocol):
 
 
 def adopt(learner: Learns, changes: Mapping[str, Any]) -> None:
-    """Give a new learner other settings; raise an error if it has learned."""
-    if changes:
-        adopted = learner.clone(**changes)
-        if not equal_data(learner.state(), learner.clone().state()):
-            raise InvalidArgument(f"learner {learner.name!r} has learned, but must be new to follow a schema")
-        vars(learner).update(vars(adopted))
+    """Give a learner other settings; one that has learned stays as it is."""
+    if changes and equal_data(learner.state(), learner.clone().state()):
+        vars(learner).update(vars(learner.clone(**changes)))
 
 
 class Choices(NamedTuple):
@@ -170,9 +167,10 @@ class RowReader:
         check_entries(actions)
         if actions.shape[1] > self._dim:
             actions = actions[:, : self._dim]
-        squared_norms = np.vecdot(actions, actions)
-        if squared_norms[squared_norms.argmax()] > limit:
-            return self._part(actions, None, len(actions), whole)
+        if self._max_norm < inf:
+            squared_norms = np.vecdot(actions, actions)
+            if squared_norms[squared_norms.argmax()] > limit:
+                return self._part(actions, None, len(actions), whole)
         return Choices(actions)
 
     def row(self, context: Context, action: Action) -> tuple[Array, bool]:
@@ -191,8 +189,9 @@ class RowReader:
             rows = as_matrix(context, self._dim)
             number = check_index(action, len(rows))
             row = rows[number]
-            if not np.vdot(row, row) <= self._limit:
-                check_entries(rows)  # of columns that the learner does not use too, as in a decision
+            if np.vdot(row, row) <= self._limit:
+                return row[: self._dim], False
+            check_entries(rows)  # of columns that the learner does not use too, as in a decision
             row = row[: self._dim]
         squared_norm = float(np.vdot(row, row))
         if squared_norm <= self._limit:
