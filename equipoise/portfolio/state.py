@@ -252,7 +252,8 @@ class PortfolioState:
             ticket.offers = offers
         self.open(ticket)
         if self._events_wanted():
-            data = {**decided.data(decision, digest, self.rounds.logged_odds(decided)), **asked}
+            data = decided.data(decision, digest, self.rounds.logged_odds(decided))
+            data |= asked
             self.events.emit("decided", data, key=decision.id if digest else None)
         play = decided.play
         if play is not None and not play.failures and not decided.fell_back:  # fast path

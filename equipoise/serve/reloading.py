@@ -130,7 +130,9 @@ def _name_of(service: Service, file: Path, config: PortfolioConfig | None, names
 
 
 def name_in(file: Path) -> str | None:
-    """Return the name of the portfolio in a file with a fault, as far as it can be read."""
+    """Return the name of the portfolio in a file with a fault, as far as it can be read; a document is named after it."""
+    if file.suffix == ".json":
+        return file.stem if SERVED_NAME.fullmatch(file.stem) else None
     try:
         text = file.read_text("utf-8", "replace")
     except OSError:

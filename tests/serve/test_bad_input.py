@@ -255,7 +255,7 @@ def test_paths_methods_and_media_types(service: TestClient) -> None:
         "POST",
     ]
     for kind in ("text/plain", "application/x-www-form-urlencoded", "application/x-ndjson", ""):
-        answer = service.post("/v1/portfolios/arms/decide", content="{}", headers={"Content-Type": kind})
+        answer = service.post("/v1/portfolios/arms/withdraw", content="{}", headers={"Content-Type": kind})
         check_problem(answer, 415, "unsupported-media-type")
 
 
@@ -283,7 +283,12 @@ REFUSALS: list[tuple[str, str, dict[str, Any], int]] = [
     ("GET", "/v1/portfolios/arms/learners/none", {}, 404),
     ("PATCH", "/v1/portfolios/arms/learners/none", {"json": {"state": "active"}}, 404),
     ("POST", "/v1/portfolios/arms/decide", {"content": "{}"}, 415),
-    ("POST", "/ofrep/v1/evaluate/flags", {"json": {}}, 404),
+    ("POST", "/ofrep/v1/evaluate/flags/", {"json": {}}, 404),
+    ("GET", "/ofrep/v1/evaluate/flags", {}, 405),
+    ("PUT", "/v1/portfolios", {"json": {}}, 405),
+    ("POST", "/v1/portfolios", {"json": {}}, 422),
+    ("DELETE", "/v1/portfolios/arms", {}, 409),
+    ("DELETE", "/v1/portfolios/none", {}, 404),
     ("GET", "/ofrep/v1/evaluate/flags/arms", {}, 405),
     ("GET", "/metrics", {"headers": {"Host": "evil.example"}}, 421),
     ("GET", "/v1/portfolios", {"headers": {"Origin": "https://evil.example"}}, 403),
