@@ -24,7 +24,6 @@ from equipoise.features import (
     OneHot,
     Prefix,
     Shared,
-    Vectorizer,
 )
 from equipoise.features.maps import feature_names, map_from_plain, map_to_plain
 from equipoise.lab.rivals import ModCB
@@ -254,35 +253,3 @@ def test_refused_offers_change_nothing() -> None:
         with pytest.raises(EquipoiseError):
             learner.learn(bad, 0, 0.5)
     assert learner == before
-
-
-def test_vectorizer_with_a_vocabulary() -> None:
-    vectorizer = Vectorizer(["price", "rating"])
-    assert vectorizer.vector({"rating": 2, "price": True}).tolist() == [1.0, 2.0]
-    assert vectorizer.vector({}).tolist() == [0.0, 0.0] and vectorizer.dim == 2
-    assert vectorizer.columns("rating", "price") == Columns([1, 0])
-    for call, message in (
-        (lambda: vectorizer.vector({"prize": 1.0}), r"feature 'prize' is unknown; did you mean price"),
-        (lambda: vectorizer.vector({"price": "high"}), r"feature 'price' is 'high', but"),  # type: ignore[dict-item]
-        (lambda: vectorizer.vector([1.0]), r"features is \[1.0\], but must be a dict"),  # type: ignore[arg-type]
-        (lambda: vectorizer.matrix({"price": 1.0}), r"rows is .*, but must be a list of dicts"),  # type: ignore[arg-type]
-        (lambda: vectorizer.columns("prize"), r"feature 'prize' is unknown"),
-        (lambda: Vectorizer(["a", "a"]), r"names has 'a' twice"),
-        (lambda: Vectorizer(), r"exactly one must be given"),
-        (lambda: Vectorizer(["a"], hashed=3), r"exactly one must be given"),
-    ):
-        with pytest.raises(EquipoiseError, match=message):
-            call()
-
-
-def test_hashed_names_keep_their_column_and_sign_and_collide_by_adding() -> None:
-    vectorizer, names = Vectorizer(hashed=4), [f"word {k}" for k in range(12)]
-    alone = {name: vectorizer.vector({name: 1.0}) for name in names}
-    assert all(np.abs(row).sum() == 1.0 for row in alone.values())
-    assert (
-        vectorizer.vector(dict.fromkeys(names, 0.5)).tolist()
-        == (np.array(list(alone.values())).sum(axis=0) / 2).tolist()
-    )
-    assert vectorizer.columns("word 0") == Columns(np.flatnonzero(alone["word 0"]).tolist())
-    # The hash must not depend on the process.
-    assert Vectorizer(hashed=1000).columns("price") == Columns([553])

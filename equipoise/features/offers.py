@@ -131,7 +131,7 @@ class Offers:
         mask: ArrayLike | None,
         source: Source,
     ) -> Self:
-        """Return offers of checked ids and new arrays with finite entries, which only a schema vouches for."""
+        """Return offers of checked ids and new arrays of finite numbers; only a schema calls it."""
         offers = cls.__new__(cls)
         if actions is None:
             actions = np.empty((len(ids or ()), 0))

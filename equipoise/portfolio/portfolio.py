@@ -210,14 +210,18 @@ class Portfolio:
         """The number of decisions that have no reward yet."""
         return len(self._state.tickets.open)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """About how much memory rewarded rounds take that wait behind a missing reward."""
+        with self._lock:
+            return self._state.waiting_bytes
+
     def open_decisions(self) -> dict[str, tuple[int | None, Context]]:
         """Return acting learner (None: no learner) and context of each decision that has no reward yet, by its id."""
         with self._lock:
             opened = self._state.tickets.open
-            return {
-                head.id: (head.learner, context)
-                for head, context in zip(opened.heads(), opened.contexts(), strict=True)
-            }
+            pairs = zip(opened.heads(), opened.contexts(), strict=True)
+            return {head.id: (head.learner, context) for head, context in pairs}
 
     @property
     def unfinished(self) -> frozenset[str]:

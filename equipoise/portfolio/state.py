@@ -165,6 +165,12 @@ class PortfolioState:
     def reward_range(self) -> tuple[float, float] | None:
         return self.selection.reward_range(self.settings.reward_range)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """The memory of the rewarded rounds behind a missing reward."""
+        sizes = self.selection.can.sizes
+        return self.tickets.held.nbytes + self.updates.nbytes + (0 if sizes is None else sizes.pending_bytes())
+
     def check_reward(self, reward: float) -> float:
         """Return the reward as a float; raise an error if it is invalid."""
         return in_range("reward", reward, self._limits)
@@ -289,7 +295,7 @@ class PortfolioState:
             self._count_unplayed(1)
         elif ticket.substituted:
             self.pool.members[ticket.choice.learner].substituted += 1
-        self.tickets.open.add(ticket, keep=bool(self.updates.in_order))
+        self.tickets.open.add(ticket)
         if self.updates.in_order:
             self.updates.open(ticket)
         if self.tickets.held.holds:
@@ -647,7 +653,7 @@ class PortfolioState:
             "history": self.history.state(),
             "blocked_at": self.events.blocked_at,
             "tickets": self.tickets.frozen(),
-            "updates": self.updates.state(),
+            "updates": self.updates.frozen(),
             **({"refusals": refusals} if any(refused for refused, *_ in refusals) else {}),
             **({} if self.pool.declared is None else {"declared_learners": self.pool.declared}),
             **({"units": self.units.frozen()} if self.units else {}),
@@ -679,7 +685,7 @@ class PortfolioState:
         state.drift.restore(saved["drift"])
         state.history.restore(saved["history"])
         state.events.blocked_at = saved.get("blocked_at")
-        state.tickets.restore(saved["tickets"], {row["round"] for row in saved["updates"]["tickets"]})
+        state.tickets.restore(saved["tickets"], {round_ for _, round_, _ in saved["updates"]["failed"]})
         state.updates.restore(saved["updates"], state.tickets.open.objects())
         state.units.restore(saved.get("units", ()))
         if state.settings.fallback is lost_function:

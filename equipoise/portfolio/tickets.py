@@ -233,11 +233,10 @@ class OpenTickets:
     def __repr__(self) -> str:
         return f"OpenTickets({len(self)} decisions)"
 
-    def add(self, ticket: Ticket, *, keep: bool = False) -> None:
-        """Add a decision; with `keep` it stays this object until it is closed."""
+    def add(self, ticket: Ticket) -> None:
+        """Add a decision of a new round."""
         self._tickets[ticket.id] = self._objects[ticket.id] = ticket
-        if not keep:
-            self._note(ticket.id)
+        self._note(ticket.id)
 
     def _note(self, id_: str) -> None:
         recent = self._recent
@@ -245,7 +244,7 @@ class OpenTickets:
         for _ in range(min(2, len(recent) - RECENT)):
             oldest = recent.popleft()
             ticket = self._objects.get(oldest)
-            if ticket is not None and _is_exact(ticket):
+            if ticket is not None and is_exact(ticket):
                 self._tickets[oldest] = _packed(ticket.to_row())
                 del self._objects[oldest]
 
@@ -297,6 +296,10 @@ class OpenTickets:
         rows = {id_: ticket.to_row() for id_, ticket in self._objects.items()}
         return Later(partial(_saved, list(self._tickets.values()), rows))
 
+    def frozen_of(self, rounds: Iterable[int]) -> Later:
+        """Return the rows of these rounds by round, made later."""
+        return Later(partial(_by_round, self.frozen(), list(self._tickets.values()), frozenset(rounds)))
+
     def restore(self, rows: Iterable[Mapping[str, Plain]], keep: Collection[int] = ()) -> None:
         """Load saved rows; the decisions of the rounds in `keep` stay the same objects until they are closed."""
         self._tickets, self._objects, self._recent, self._removed = {}, {}, deque(), 0
@@ -314,6 +317,14 @@ def _saved(tickets: Iterable[Ticket | Packed], rows: Mapping[str, Config]) -> li
     return [Encoded(ticket[-1]) if isinstance(ticket, tuple) else rows[ticket.id] for ticket in tickets]
 
 
+def _by_round(rows: Later, tickets: Iterable[Ticket | Packed], rounds: Collection[int]) -> dict[int, Config | Encoded]:
+    numbered = (
+        (each[0] if isinstance(each, tuple) else each.round, row)
+        for each, row in zip(tickets, rows.make(), strict=True)
+    )
+    return {round_: row for round_, row in numbered if round_ in rounds}
+
+
 def _packed(row: Mapping[str, Plain]) -> Packed:
     drawn, play, *_ = row["choice"] or (None, 0)
     return row["round"], row["time"], row["learner"], row["epoch"], drawn, play, encode_body(row)
@@ -324,7 +335,7 @@ def _head_of(ticket: Ticket) -> Head:
     return Head(ticket.id, ticket.round, ticket.time, ticket.learner, ticket.epoch, drawn, play)
 
 
-def _is_exact(ticket: Ticket) -> bool:
+def is_exact(ticket: Ticket) -> bool:
     """Whether a ticket is equal in every respect when it is read again."""
     values = [ticket.context, ticket.action, ticket.plan, ticket.outcome, *ticket.others.values()]
     return all([_reads_exactly(value) for value in values])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import signal
 import subprocess
@@ -280,8 +279,8 @@ def test_there_are_only_so_many(tmp_path: Path) -> None:
         assert answer.status_code == 409 and "2 portfolios are served, which is the maximum" in answer.json()["detail"]
 
 
-def test_a_file_of_the_same_name_takes_precedence(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Both cannot be served: the file is, and the document is refused by its name until one of them goes."""
+def test_a_file_of_the_same_name_is_refused_with_the_document(tmp_path: Path) -> None:
+    """Both cannot be served, so neither is until one of them goes."""
     data = tmp_path / "data"
     with open_service(data) as service:
         create(service)
@@ -290,10 +289,13 @@ def test_a_file_of_the_same_name_takes_precedence(tmp_path: Path, caplog: pytest
     text += '[actions]\nnames = ["red", "blue"]\n[[learner]]\nuse = "UCB"\narms = 2\n'
     text += '[[learner]]\nuse = "EpsilonGreedy"\narms = 2\nepsilon = 0.1\n'
     (data.with_name("files") / "banners.toml").write_text(text)
-    with caplog.at_level(logging.ERROR), open_service(data) as service:
-        assert decide(service).status_code == 200
-        assert any("banners.json" in record.message for record in caplog.records)
+    with open_service(data) as service:
+        refused = decide(service)
+        assert refused.status_code == 503 and "banners.toml and banners.json" in refused.json()["detail"]
         assert service.delete("/v1/portfolios/banners").status_code == 409
+        (data.with_name("files") / "banners.toml").unlink()
+        service.portal.call(reload_files, service_of(service), data.with_name("files"), data / "tokens.json")
+        assert decide(service).status_code == 200
 
 
 KILLED_CREATION = """

@@ -33,9 +33,9 @@ right = { use = "Shared", dim = %d }
 """
 
 
-def check(folder: Path, text: str) -> Any:
+def check(folder: Path, text: str, *options: str) -> Any:
     (folder / "file.toml").write_text(text)
-    return CliRunner().invoke(application(), ["check", str(folder / "file.toml")])
+    return CliRunner().invoke(application(), ["check", str(folder / "file.toml"), *options])
 
 
 @pytest.mark.parametrize(
@@ -90,3 +90,26 @@ def test_a_learner_that_cannot_play_is_named(tmp_path: Path, text: str, learner:
     assert message.startswith(f"a round that learner '{learner}' plays on") and "dry round" not in result.output
     assert "the file declares what requests have by [context.NAME]" in message
     assert reason in message
+
+
+@pytest.mark.parametrize(
+    ("deadline", "options", "code", "words"),
+    [
+        ('"24h"', ("--rate", "1.1"), 0, ("at most 95,040 wait", "contexts of the dry round take 133.1 MB")),
+        ('"24h"', ("--rate", "1.2"), 1, ("--max-open is 100,000, but must be at least 103,680",)),
+        ('"24h"', ("--rate", "1.2", "--max-open", "110000"), 0, ("at most 103,680 wait",)),
+        ('"1h"', ("--rate", "10", "--max-open-bytes", "1000000"), 1, ("--max-open-bytes is 1,000,000, but must be",)),
+        ("200_000", ("--rate", "10"), 1, ("at most 200,000 wait", "--max-open is 100,000, but must be")),
+        (None, ("--rate", "10"), 0, ("no deadline: missing rewards decide how many decisions wait",)),
+        ('"24h"', (), 0, ()),
+    ],
+)
+def test_it_says_how_many_decisions_wait(
+    tmp_path: Path, deadline: str | None, options: tuple[str, ...], code: int, words: tuple[str, ...]
+) -> None:
+    """Rate times deadline, before the service answers 503."""
+    table = "" if deadline is None else f"[reward]\ndeadline = {deadline}\ndefault = 0.0\n"
+    result = check(tmp_path, HEAD + UCB.replace("[[learner]]", table + "[[learner]]"), *options)
+    assert result.exit_code == code, result.output
+    assert [word for word in words if word not in result.output] == [], result.output
+    assert ("wait for rewards" in result.output) == (bool(options) and deadline is not None)
