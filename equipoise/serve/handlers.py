@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -163,9 +163,22 @@ async def _answer_lines(call: Call, lines: list[bytes], decode: Decode, respond:
     max_bytes = call.service.settings.max_body_bytes
     parsed = list(enumerate((_parse(line, decode, max_bytes) for line in lines), start=1))
     results = list[Any]()
-    for start in range(0, len(parsed), LINES_AT_ONCE):
-        results += await call.served.engine.run(_respond, parsed[start : start + LINES_AT_ONCE], respond, call)
+    for some in _portions(parsed):
+        results += await call.served.engine.run(_respond, some, respond, call)
     return Answer(encode_lines(results), media_type=NDJSON.encode())
+
+
+def _portions(parsed: list[tuple[int, Any]]) -> Iterator[list[tuple[int, Any]]]:
+    """Yield some lines at a time, for one operation; a slate counts as the rounds that it has."""
+    some, size = list[tuple[int, Any]](), 0
+    for number, entry in parsed:
+        rounds = getattr(entry, "k", None) or 1
+        if some and size + rounds > LINES_AT_ONCE:
+            yield some
+            some, size = [], 0
+        some.append((number, entry))
+        size += rounds
+    yield some
 
 
 def _parse(line: bytes, decode: Decode, max_bytes: int) -> Any:

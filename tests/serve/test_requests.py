@@ -81,6 +81,9 @@ def test_a_batch_lets_others_in_between_its_lines(service: TestClient, monkeypat
     monkeypatch.setattr(handlers, "_respond", noted)
     assert len(lines(service, *[{}] * 100)) == 100
     assert sizes == [64, 36]
+    sizes.clear()
+    assert len(lines(service, *[{"k": 3}] * 30, "{", {})) == 32
+    assert sizes == [21, 11]  # a slate counts as its rounds
 
 
 def test_batches_have_limits(service: TestClient) -> None:
