@@ -406,6 +406,8 @@ async def create_portfolio(call: Call) -> Response:
         with arrays_of_at_most(call.service.settings.max_state_bytes):
             config = parse(document)
             check_served(config, ())
+            if config.retention.archive is not None:  # a client must not say where files are written
+                raise InvalidArgument("archive of [retention] is given, but is for files only: leave it out")
             config.portfolio()
         return config
 

@@ -141,6 +141,7 @@ WRONG: dict[str, tuple[Any, int, str]] = {
     "a large array": ({"learner": [{"use": "OFUL", "dim": 1_000_000}]}, 422, ""),
     "a wrong table": ({"reward": 3}, 422, "reward is 3, but must be a table"),
     "a wrong setting of the portfolio": ({"sticky": 5}, 422, "sticky is 5"),
+    "a folder": ({"retention": {"events": "7d", "archive": "../out"}}, 422, "archive of [retention] is given"),
     "null": ({"selector": None}, 422, "selector is None, but must be a table"),
 }
 
