@@ -6,11 +6,15 @@ import asyncio
 import json
 import os
 import signal
+import socket
+import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -28,6 +32,7 @@ from equipoise.serve.created import ARCHIVED, DOCUMENTS, UNFINISHED, Created
 from equipoise.serve.server import reload_files
 from equipoise.serve.service import Service, Settings, open_in, open_in_memory
 from equipoise.serve.tokens import SCOPES, Tokens, add_token, read_tokens
+from tests.serve.browser import Running
 from tests.serve.served import ARMS, client, configs, samples, service_of
 
 ROOT = Path(__file__).parents[2]
@@ -384,3 +389,48 @@ def test_the_example_of_the_description_can_be_created(service: TestClient) -> N
     assert service.post("/v1/portfolios", json=example["value"]).status_code == 201
     offers = [{"id": id_, "features": [0.1, 0.2, x]} for id_, x in (("a", 0.3), ("b", -0.3))]
     assert decide(service, example["value"]["name"], offers=offers, unit="ann").status_code == 200
+
+
+@pytest.mark.service
+def test_a_process_keeps_what_was_created(tmp_path: Path) -> None:
+    """The service itself: a reload, a restart, a start without any file, and the end by archiving."""
+    files, data = tmp_path / "files", tmp_path / "data"
+    files.mkdir()
+    (files / "arms.toml").write_text(ARMS)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        running = Running(files, data, probe.getsockname()[1])
+
+    def ask(method: str, path: str, body: Any = None) -> Any:
+        content = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        with urlopen(Request(f"{running.url}{path}", content, headers, method=method), timeout=30) as answer:
+            return json.loads(answer.read())
+
+    def names() -> Any:
+        return ask("GET", "/v1/portfolios")["portfolios"]
+
+    try:
+        running.start()
+        assert ask("POST", "/v1/portfolios", {**DOCUMENT, "sticky": "1h"})["status"] == "created"
+        first = ask("POST", "/v1/portfolios/banners/decide", {"unit": "ann"})
+        (files / "more.toml").write_text(ARMS.replace('"arms"', '"more"'))
+        running.reload()
+        for _ in range(100):
+            if names() == ["arms", "banners", "more"]:
+                break
+            time.sleep(0.1)
+        assert names() == ["arms", "banners", "more"]
+        assert ask("POST", "/v1/portfolios/banners/decide", {"unit": "ann"}) == first
+        running.stop()
+        for file in files.iterdir():
+            file.unlink()
+        running.start()
+        assert names() == ["banners"] and ask("POST", "/v1/portfolios/banners/decide", {"unit": "ann"}) == first
+        running.stop()
+        (files / "arms.toml").write_text(ARMS)
+        running.start()
+        assert ask("DELETE", "/v1/portfolios/banners")["status"] == "archived" and names() == ["arms"]
+    finally:
+        running.stop()
+    assert stat.S_IMODE((data / DOCUMENTS).stat().st_mode) == 0o700
