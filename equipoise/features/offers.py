@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,9 +17,6 @@ from equipoise.features.records import plain_features
 from equipoise.settings import equal_data
 from equipoise.settings.checks import LARGEST
 from equipoise.types import Array, Config, Context, Integers, Plain
-
-if TYPE_CHECKING:
-    from equipoise.features.schema import Schema
 
 
 @runtime_checkable
@@ -63,7 +60,7 @@ class Rows:
 class Source(NamedTuple):
     """What offers were made of by a schema: the features as a caller gave them, until their round is decided."""
 
-    schema: Schema
+    schema: object  # which is told from a later form of it by identity
     context: Any
     offers: Any
     seen: Mapping[str, float] = {}  # values of shared numbers whose scale is not known yet
