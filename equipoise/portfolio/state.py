@@ -16,7 +16,7 @@ from equipoise.portfolio import old_forms
 from equipoise.portfolio.drift import DriftMonitor
 from equipoise.portfolio.events import Events, logger
 from equipoise.portfolio.held import HeldReward, clipped, combine
-from equipoise.portfolio.inputs import Inputs, own_copy
+from equipoise.portfolio.inputs import Inputs, adopt_schema, own_copy
 from equipoise.portfolio.pool import Pool, Selection
 from equipoise.portfolio.rounds import Round, Rounds, check_action, note_given_proposals, observe
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
@@ -664,11 +664,17 @@ class PortfolioState:
     def from_plain(cls, saved: Mapping[str, Plain], learners: Learners, selector: Selector | None) -> PortfolioState:
         """Return what `to_plain` described; `learners` and `selector` are given if they are not registered."""
         rows = [row for row in saved["learners"] if row is not None]
+        settings = PortfolioSettings(**old_forms.settings(saved["settings"]))
+        inputs = Inputs(settings)
+        if "inputs" in saved:
+            inputs.restore(saved["inputs"])
+        adopt_schema(learners or (), inputs.schema, settings.action_names)
         given = iter(rebuild_learners(rows, learners))
         rebuilt = [None if row is None else next(given) for row in saved["learners"]]
         restored = rebuild_selector(saved["selector"], selector)
         restored.restore(dict(old_forms.selector_state(saved["selector"]["state"], saved["tickets"]["open"])))
-        state = cls(rebuilt, restored, PortfolioSettings(**old_forms.settings(saved["settings"])))
+        state = cls(rebuilt, restored, settings)
+        state.inputs = inputs
         for member, part, row in zip(state.pool.members, saved["learners"], saved["members"], strict=True):
             if part is not None:
                 member.adapted.restore(part["state"])
@@ -680,8 +686,6 @@ class PortfolioState:
         state.declared = PortfolioSettings(**old_forms.settings(saved["declared"]))
         names = saved.get("declared_learners")
         state.pool.declared = None if names is None else tuple(names)
-        if "inputs" in saved:
-            state.inputs.restore(saved["inputs"])
         state.drift.restore(saved["drift"])
         state.history.restore(saved["history"])
         state.events.blocked_at = saved.get("blocked_at")
