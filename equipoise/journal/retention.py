@@ -83,7 +83,11 @@ class Retainer:
             raise InvalidArgument(f"{given}, but exactly one must be given")
         if unit is not None:
             unit_key(unit)
+            if self._journal.archived:
+                self._archive.check_complete()
             ids = self._journal.of_unit(unit) | self._archive.of_unit(unit)
+            if not ids:
+                return 0
         if before is not None:
             before = real("before", before)
         if isinstance(ids, str):

@@ -220,8 +220,7 @@ class PortfolioState:
             tickets.time = before
             raise
         ticket = decided.ticket
-        ticket.id = tickets.ids.next(round_) if id is None else id
-        ticket.time = time
+        ticket.id, ticket.time = tickets.ids.next(round_) if id is None else id, time
         decision = self.rounds.decision(ticket, decided.chance)
         if id is not None:
             tickets.callers.remember(digest, decision, round_)
@@ -236,9 +235,7 @@ class PortfolioState:
         if self.settings.sticky is None:
             return None
         kept = self.units.find(key, self.tickets.moment(at) - self.settings.sticky)
-        if kept is None:
-            return None
-        if available is not None and kept.learner is not None and kept.learner not in self.pool.indices(available):
+        if kept is None or (available is not None and kept.learner not in {None, *self.pool.indices(available)}):
             return None
         return as_offered(kept, context)
 
@@ -258,7 +255,8 @@ class PortfolioState:
             ticket.offers = offers
         self.open(ticket)
         if self._events_wanted():
-            data = {**decided.data(decision, digest, self.rounds.logged_odds(decided)), **asked}
+            data = decided.data(decision, digest, self.rounds.logged_odds(decided))
+            data |= asked
             self.events.emit("decided", data, key=decision.id if digest else None)
         play = decided.play
         if play is not None and not play.failures and not decided.fell_back:  # fast path

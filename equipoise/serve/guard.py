@@ -71,7 +71,7 @@ PROCESS, NUMBERS = token_hex(6).encode(), count(1)  # ids of requests: unique, a
 PROBES = frozenset({"/healthz", "/readyz"})  # kubelet and balancers ask for them by address, also under overload
 PROBE_OF_PORTFOLIO = re.compile(r"/readyz/[a-z0-9_-]{1,64}")
 QUIET_OPERATIONS = frozenset(
-    {"decide", "rewards", "evaluate", "health", "ready", "portfolio_ready"}
+    {"decide", "rewards", "evaluate", "evaluate_all", "health", "ready", "portfolio_ready"}
 )  # logged at DEBUG if all went well
 
 

@@ -7,8 +7,7 @@ withdrawals are remembered here; older ones are looked up in the journal, if any
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from equipoise.errors import DuplicateDecision, DuplicateReward, UnknownDecision
@@ -226,8 +225,11 @@ class Hosted:
             kept = self.portfolio.kept_decision(context, unit, available=available, at=self.time)
             if kept is not None:
                 return kept
-        with self._room(context, id_, limits, token):
+        self._make_room(context, id_, limits, token)
+        try:
             return self.portfolio.decide(context, id=id_, available=available, at=self.time, unit=unit)
+        finally:
+            self._note_decided(context)
 
     def slate(
         self,
@@ -247,16 +249,21 @@ class Hosted:
             if next_slot is not None or None in made:
                 raise another_size(id_)
             return [Decision.of_event(event.data) for event in made if event is not None]
-        with self._room(context, id_, limits, token, k):
+        self._make_room(context, id_, limits, token, k)
+        try:
             return self.portfolio.slate(context, k, id=id_, available=available, at=self.time, unit=unit)
+        finally:
+            self._note_decided(context)
 
     def _made(self, id_: str) -> Event | None:
         """Return the durable event in which the decision of an id was made, if any."""
         return next((event for event in self.find(id_) if event.kind == "decided"), None)
 
-    @contextmanager
-    def _room(self, context: Context, id_: str | None, limits: Limits, token: str, rounds: int = 1) -> Iterator[None]:
-        """Make room for rounds of a token, or raise an error; afterwards keep no more of the context than is needed."""
+    def _make_room(self, context: Context, id_: str | None, limits: Limits, token: str, rounds: int = 1) -> None:
+        """Note the token that asks for rounds; close overdue decisions if these are too many, or raise an error.
+
+        A repeated request is not refused.
+        """
         if self.arrivals.excess(context, limits, token, rounds):
             self.expire(MAX_EXPIRED)
             is_repeated = id_ is not None and (id_ in self.arrivals or id_ in self._settled)
@@ -264,10 +271,10 @@ class Hosted:
             if excess and not is_repeated:
                 raise TooManyOpen(excess)
         self.arrivals.token = token
-        try:
-            yield
-        finally:
-            self.arrivals.token = ""
+
+    def _note_decided(self, context: Context) -> None:
+        """Forget who asked, and keep no more of the context than is needed."""
+        self.arrivals.token = ""
         if isinstance(context, Offers) and context.nbytes > MAX_KEPT_ROWS:
             context.forget_rows()
 
@@ -327,8 +334,8 @@ class Hosted:
 
 TOO_MANY = "{} decisions wait for their rewards, which is the maximum: reward or withdraw some, or set a deadline"
 TOO_LARGE = (
-    "decisions that wait for their rewards or are kept by units, and rewards behind missing ones, take {} bytes and "
-    "this one {}, but must take at most {} in all: reward or withdraw some, or set a deadline or a shorter sticky"
+    "decisions that wait for their rewards or that units keep, and rewards behind missing ones, take {} bytes and this "
+    "one {}, but must take at most {} in all: reward or withdraw some, or set a deadline or a shorter sticky"
 )
 TOO_MANY_OF_TOKEN = (
     "{} decisions for token {!r} wait for their rewards and take {} bytes, but one of several tokens can use {:.0%} of "

@@ -183,6 +183,8 @@ def _name_of(service: Service, file: Path, name: str | None, names: Collection[s
 
 def name_in(file: Path) -> str | None:
     """Return the name of the portfolio in a file with a fault, as far as it can be read."""
+    if file.suffix == ".json":  # a document has the name of its portfolio
+        return file.stem if SERVED_NAME.fullmatch(file.stem) else None
     try:
         text = file.read_text("utf-8", "replace")
     except OSError:

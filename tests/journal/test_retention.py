@@ -575,3 +575,22 @@ def test_rows_removed_before_their_segment_is_durable_are_noticed(
         retain(live)
         with pytest.raises(UnreadableFile, match="does not have event 1"):
             list(Archive(live.journal).read())
+
+
+def test_a_unit_is_forgotten_in_the_archive_too(tmp_path: Path) -> None:
+    """Its name is nowhere afterwards; without a file of the archive, nothing is said to be removed."""
+    path = tmp_path / "shop.db"
+    with reopened(path, lambda: Portfolio([Constant(0), Constant(1)], sticky="1s")) as live:
+        for t in range(ROUNDS):
+            decision = live.decide(None, unit=("anna-maria", "bobby-lee")[t % 2], at=1.0 + 2.0 * t)
+            live.learn(decision, 1.0, at=1.0 + 2.0 * t)
+        retain(live)
+        assert live.journal.archived == 100 and len(files_with(tmp_path, "anna-maria")) > 3
+        gone = tmp_path / "shop.db.archive" / "000000000021.db"
+        gone.rename(tmp_path / "elsewhere")
+        with pytest.raises(FileUnavailable, match="does not have event 21"):
+            live.redact(unit="anna-maria")
+        (tmp_path / "elsewhere").rename(gone)
+        assert live.redact(unit="anna-maria") == ROUNDS
+        assert live.redact(unit="anna-maria") == 0
+    assert files_with(tmp_path, "anna-maria") == set() and files_with(tmp_path, "bobby-lee") != set()

@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 from equipoise.journal import SQLiteJournal
 from equipoise.serve.failures import MEDIA_TYPE
 from equipoise.serve.service import Settings
-from tests.serve.served import ARMS, COLORS, client, service_of
+from tests.serve.served import ARMS, COLORS, check_problem, client, service_of
 
 JSON = {"Content-Type": "application/json"}
 DEEP = "[" * 5_000 + "]" * 5_000
@@ -47,14 +47,6 @@ def rounds(service: TestClient) -> int:
 
 def events(folder: Path) -> dict[str, int]:
     return {path.stem: SQLiteJournal(path).last_seq for path in sorted(folder.glob("*.db"))}
-
-
-def check_problem(answer: Any, status: int, kind: str) -> None:
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == MEDIA_TYPE
-    row = answer.json()
-    assert (row["status"], row["type"]) == (status, f"urn:equipoise:problem:{kind}")
-    assert row["title"] and row["detail"] and row["request_id"] == answer.headers["x-request-id"]
 
 
 DECIDE: dict[tuple[int, str], dict[str, list[str]]] = {
@@ -258,7 +250,7 @@ def test_paths_methods_and_media_types(service: TestClient) -> None:
         "POST",
     ]
     for kind in ("text/plain", "application/x-www-form-urlencoded", "application/x-ndjson", ""):
-        answer = service.post("/v1/portfolios/arms/decide", content="{}", headers={"Content-Type": kind})
+        answer = service.post("/v1/portfolios/arms/withdraw", content="{}", headers={"Content-Type": kind})
         check_problem(answer, 415, "unsupported-media-type")
 
 
@@ -286,7 +278,12 @@ REFUSALS: list[tuple[str, str, dict[str, Any], int]] = [
     ("GET", "/v1/portfolios/arms/learners/none", {}, 404),
     ("PATCH", "/v1/portfolios/arms/learners/none", {"json": {"state": "active"}}, 404),
     ("POST", "/v1/portfolios/arms/decide", {"content": "{}"}, 415),
-    ("POST", "/ofrep/v1/evaluate/flags", {"json": {}}, 404),
+    ("POST", "/ofrep/v1/evaluate/flags/", {"json": {}}, 404),
+    ("GET", "/ofrep/v1/evaluate/flags", {}, 405),
+    ("PUT", "/v1/portfolios", {"json": {}}, 405),
+    ("POST", "/v1/portfolios", {"json": {}}, 422),
+    ("DELETE", "/v1/portfolios/arms", {}, 409),
+    ("DELETE", "/v1/portfolios/none", {}, 404),
     ("GET", "/ofrep/v1/evaluate/flags/arms", {}, 405),
     ("GET", "/metrics", {"headers": {"Host": "evil.example"}}, 421),
     ("GET", "/v1/portfolios", {"headers": {"Origin": "https://evil.example"}}, 403),
