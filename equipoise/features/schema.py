@@ -91,7 +91,8 @@ class Schema:
         self._lay_out(None, None)
 
     def _lay_out(self, shared: Layout | None, actions: Layout | None) -> None:
-        hashed = [None if self.unknown == "error" or not given else self.hashed or 0 for given in self._sides]
+        known: dict[str, list[int | None]] = {"error": [None, None], "ignore": [0, 0]}
+        hashed = known.get(self.unknown) or [self.hashed if given else None for given in self._sides]
         self.shared_encoder = Encoder(self.context, hashed[0], shared, "context")
         self.action_encoder = Encoder(self.actions, hashed[1], actions, "actions")
 
