@@ -4,6 +4,7 @@
 dots in the names. The declaration is data: it is saved, compared and served. A portfolio adds a layout: the order of
 the columns, in which new ones come last, and the scales that it has learned.
 
+>>> from equipoise.features import Category, Number
 >>> schema = Schema({"device": Category(["phone", "desktop"]), "age": Number(0, 100)})
 >>> schema.shared_columns
 ('device=phone', 'device=desktop', 'device unknown', 'device missing', 'age', 'age missing')
