@@ -52,8 +52,8 @@ EPOCH_BYTES = 8
 
 def context_digest(context: Context) -> str:
     """Return the digest of a context: of what the caller gave, if a schema made it of features."""
-    given = context.given() if isinstance(context, Offers) else None
-    return codec_digest(context if given is None else given)
+    given = context.given_digest() if isinstance(context, Offers) else None
+    return codec_digest(context) if given is None else given
 
 
 def has_digest(context: Context, digest: str) -> bool:

@@ -153,7 +153,7 @@ def _rebuild(row: Config, registry: Mapping[str, type[Any]], argument: str) -> A
 
 def _check_matches(part: Part, row: Config) -> Part:
     savable(part)
-    part = _with_saved_features(part, row["config"])
+    part = _with_saved_features(part, row["config"] or {})
     own, saved = fingerprint(part), {key: row[key] for key in ("class", "ours", "config")}
     if not equal_data(own, saved):
         raise StoreConflict(
@@ -165,11 +165,10 @@ def _check_matches(part: Part, row: Config) -> Part:
 
 def _with_saved_features(part: Part, saved: Config) -> Part:
     """Return a learner whose features follow from a schema with those of the file: the schema may have grown since."""
-    if not (implements(part, HasSettings) and implements(type(part), MadeFromConfig) and follows_from_schema(saved)):
+    cls, own = type(part), part.config() if implements(part, HasSettings) else {}
+    both_follow = follows_from_schema(own) and follows_from_schema(saved)
+    if not both_follow or equal_data(own["features"], saved["features"]) or not implements(cls, MadeFromConfig):
         return part
-    own = part.config()
-    if not follows_from_schema(own) or equal_data(own["features"], saved["features"]):
-        return part
-    followed = {name: saved[name] for name in ("dim", "features", "action_bound") if name in saved}
-    remade: Part = type(part).from_config({**own, **followed})
+    followed: Config = {name: saved[name] for name in ("dim", "features", "action_bound") if name in saved}
+    remade: Part = cls.from_config({**own, **followed})
     return remade

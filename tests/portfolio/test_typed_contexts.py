@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -381,12 +381,45 @@ def test_a_schema_that_would_move_columns_is_refused(schema: Any, message: str) 
     assert equal_data(portfolio.state(), before)
 
 
+def test_a_growth_that_comes_with_a_refused_change_is_taken_back() -> None:
+    portfolio = make()
+    play(portfolio, 40)
+    before = portfolio.state()
+    with pytest.raises(EquipoiseError):
+        portfolio.reconfigure(schema=Schema({**CONTEXT, "new": Flag()}, SCHEMA.actions), selector={"nonsense": 1})
+    assert equal_data(portfolio.state(), before)
+    assert portfolio.schema is not None and "new" not in portfolio.schema.shared_columns
+
+
 def test_a_learner_that_learned_elsewhere_stays_as_it_is() -> None:
     learner = OFUL(1)
     learner.learn(np.eye(1), 0, 1.0)
     before = learner.state()
     portfolio = Portfolio([learner, UCB(2)], schema=Schema(actions={"x": Number(-3, 3, scaled=False)}))
     assert equal_data(portfolio.learners[0].state(), before) and learner.action_bound == 1.0
+
+
+def test_warm_starts_take_features() -> None:
+    """Learned as their columns, by the log alone and by replay; numbers have the scales that are known by then."""
+    log = [LoggedRound(visitor(t), t % 2, float(t % 2), 0.5) for t in range(40)]
+    one, other = make(), make()
+    columns = [each._replace(context=offers_of(other, each.context)) for each in log]
+    assert one.warm_start(log) == other.warm_start(columns)
+    assert equal_data([each.state() for each in one.learners], [each.state() for each in other.learners])
+    replayed = Portfolio([UCB(2)], schema=SCHEMA, action_names=NAMES)
+    assert replayed.warm_start(_Log(log), evidence=True).evidence > 0
+
+
+class _Log:
+    """A log whose actions all had the same probability."""
+
+    name, min_exposure, min_offered_exposure = "log", 0.5, 0.5
+
+    def __init__(self, rounds: list[LoggedRound]) -> None:
+        self._rounds, self.n_rounds = rounds, len(rounds)
+
+    def each_round(self) -> Iterator[LoggedRound]:
+        return iter(self._rounds)
 
 
 def test_warm_starts_take_columns() -> None:

@@ -23,8 +23,7 @@ from starlette.testclient import TestClient
 from equipoise.config import parse
 from equipoise.journal import SQLiteJournal
 from equipoise.serve.reloading import apply_file
-from tests.serve.served import client, service_of
-from tests.serve.test_bad_input import check_problem
+from tests.serve.served import check_problem, client, service_of
 from tools.studies.typed_contexts import measure
 
 FILE = """
