@@ -295,8 +295,8 @@ class Portfolio:
             selector asks every learner, and with an exploration floor.
         unit
             Who is asked, such as a visitor. Until `sticky` has passed since its decision, the unit gets this decision
-            again, and no round is drawn. A new round is decided if the action is not offered now, if `available`
-            excludes its learner, or for a new `id`.
+            again, and no round is drawn, also for a new `id`. A new round is decided if the action is not offered now,
+            or if `available` excludes its learner.
         """
         with self._lock:
             return self._state.decide(

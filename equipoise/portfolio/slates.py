@@ -63,7 +63,7 @@ def decide(
         if len(id) > longest:
             raise InvalidArgument(f"id has {len(id)} characters, but must have at most {longest} for {k} slots")
         known = [tickets.callers.round_of(slot_id(id, slot)) is not None for slot in range(1, k + 2)]
-        if any(known) and known != [True] * k + [False]:
+        if unit is None and any(known) and known != [True] * k + [False]:
             raise another_size(id)
     decisions = list[Decision]()
     try:

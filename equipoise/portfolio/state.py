@@ -205,7 +205,7 @@ class PortfolioState:
             if earlier is not None:
                 return earlier
         available = None if available is None else tuple(available)
-        if key and id is None and (kept := self.kept(key, context, available, at)) is not None:
+        if key and (kept := self.kept(key, context, available, at)) is not None:
             return kept
         allowed = None if available is None else self.pool.indices(available)
         if isinstance(context, Offers):

@@ -217,11 +217,11 @@ class Hosted:
     ) -> Decision:
         """Decide a round, once if it has a caller's id, and unless too much waits for rewards.
 
-        A unit that keeps a decision gets it again.
+        A unit that keeps a decision gets it again, unless the id has another one.
         """
         if id_ is not None and (made := self._made(id_)) is not None:
             return _repeated(made, context)
-        if unit is not None and id_ is None:
+        if unit is not None and not self._is_known(id_):
             kept = self.portfolio.kept_decision(context, unit, available=available, at=self.time)
             if kept is not None:
                 return kept
@@ -243,7 +243,7 @@ class Hosted:
     ) -> Sequence[Decision]:
         """Decide the slots of a slate, as `decide` does a round."""
         context = as_offers(context)
-        if id_ is not None and (first := self._made(id_)) is not None:
+        if unit is None and id_ is not None and (first := self._made(id_)) is not None:
             _repeated(first, context)
             *made, next_slot = (self._made(slot_id(id_, slot)) for slot in range(1, k + 2))
             if next_slot is not None or None in made:
@@ -259,6 +259,10 @@ class Hosted:
         """Return the durable event in which the decision of an id was made, if any."""
         return next((event for event in self.find(id_) if event.kind == "decided"), None)
 
+    def _is_known(self, id_: str | None) -> bool:
+        """Return whether an id has a decision, as far as it is remembered here."""
+        return id_ is not None and (id_ in self.arrivals or id_ in self._settled)
+
     def _make_room(self, context: Context, id_: str | None, limits: Limits, token: str, rounds: int = 1) -> None:
         """Note the token that asks for rounds; close overdue decisions if these are too many, or raise an error.
 
@@ -266,9 +270,8 @@ class Hosted:
         """
         if self.arrivals.excess(context, limits, token, rounds):
             self.expire(MAX_EXPIRED)
-            is_repeated = id_ is not None and (id_ in self.arrivals or id_ in self._settled)
             excess = self.arrivals.excess(context, limits, token, rounds)
-            if excess and not is_repeated:
+            if excess and not self._is_known(id_):
                 raise TooManyOpen(excess)
         self.arrivals.token = token
 

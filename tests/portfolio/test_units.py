@@ -35,6 +35,10 @@ def offers(*ids: str, mask: list[bool] | None = None) -> Offers:
     return Offers(None, ids=ids or IDS, mask=mask)
 
 
+def without(decision: Decision) -> Offers:
+    return offers(mask=[k != decision.action for k in range(len(IDS))])
+
+
 def test_a_unit_gets_its_decision_until_sticky_has_passed() -> None:
     portfolio = make()
     first = portfolio.decide(offers(), unit="ann", at=0.0)
@@ -90,7 +94,6 @@ CHANGED: dict[str, tuple[Any, dict[str, Any]]] = {
     "masked": (offers(mask=[False, True, True]), {}),
     "without ids": (Offers(np.zeros((3, 0))), {}),
     "another learner": (offers(), {"available": ["EpsilonGreedy(0.3)"]}),
-    "another id": (offers(), {"id": "mine"}),
 }
 
 
@@ -101,7 +104,6 @@ def test_a_new_round_is_decided_if_the_decision_does_not_fit(case: str) -> None:
     assert first.action_id == "red" and first.learner_name == "UCB"
     second = portfolio.decide(context, unit="ann", at=1.0, **options)
     assert second.id != first.id and portfolio.health()["rounds"] == 2
-    context = offers() if case in ("another learner", "another id") else context
     assert portfolio.decide(context, unit="ann", at=2.0) == second  # which the unit keeps from now on
     portfolio.learn(first, 1.0, at=3.0)
     portfolio.learn(second, 1.0, at=3.0)
@@ -134,17 +136,19 @@ def test_a_withdrawn_decision_is_not_kept() -> None:
     second = portfolio.decide(offers(), unit="ann", at=0.0)
     assert second.id != first.id
     old = portfolio.decide(offers(), unit="bob", id="old", at=0.0)
-    new = portfolio.decide(offers(), unit="bob", id="new", at=0.0)
+    new = portfolio.decide(without(old), unit="bob", id="new", at=0.0)
     portfolio.withdraw(old)
     assert portfolio.decide(offers(), unit="bob", at=0.0) == new  # the newest one is the unit's
 
 
-def test_an_id_comes_before_the_unit() -> None:
+def test_a_known_id_has_its_own_decision_and_a_new_one_that_of_the_unit() -> None:
     portfolio = make()
     mine = portfolio.decide(offers(), id="mine", unit="ann", at=0.0)
-    other = portfolio.decide(offers(), id="other", unit="ann", at=0.0)
-    assert portfolio.decide(offers(), id="mine", unit="ann", at=0.0) == mine
+    assert portfolio.decide(offers(), id="other", unit="ann", at=0.0) == mine
+    other = portfolio.decide(without(mine), id="other", unit="ann", at=0.0)
+    assert other.id == "other" and portfolio.decide(offers(), id="mine", unit="ann", at=0.0) == mine
     assert portfolio.decide(offers(), unit="ann", at=0.0) == other
+    assert portfolio.health()["rounds"] == 2
 
 
 @pytest.mark.parametrize("unit", ["", "x" * 201, "a\nb", 7, b"ann", "x" * 10_000, "\ud800"])
@@ -317,9 +321,9 @@ def test_the_decisions_of_a_unit_can_be_forgotten(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     with equipoise.open(path, make) as live:
         for t in range(6):
-            decision = live.decide(offers(), unit="ann" if t % 2 else "bob", id=f"own {t}")
-            live.learn(decision, 1.0)
-        open_one = live.decide(offers(), unit="ann", id="open")
+            decision = live.decide(offers(), unit="ann" if t % 2 else "bob", id=f"own {t}", at=t * HOUR)
+            live.learn(decision, 1.0, at=t * HOUR)
+        open_one = live.decide(offers(), unit="ann", id="open", at=9 * HOUR)
         with pytest.raises(InvalidArgument, match="id 'open' is open"):
             live.redact(unit="ann")
         live.learn(open_one, 0.0)

@@ -13,7 +13,7 @@ export interface Round {
   exclude?: string[] | null; // ids of offers that must not be chosen
   available?: string[] | null; // names of the learners that can act
   unit?: string | null;
-  id?: string | null; // default: a random one, unless there is a unit
+  id?: string | null; // default: a random one
 }
 
 /** A decision: `learner` acts, and `drawn` gets the credit. A probability that is unknown is null. */
@@ -162,9 +162,9 @@ export class Client {
   }
 }
 
-/** A unit keeps its decision, so it needs no id; a new id would ask for a new one. */
+/** Without an id of the caller a round gets a random one, so that it can be repeated. */
 function withId(round: Round): Round {
-  if (round.id != null || round.unit != null) return round;
+  if (round.id != null) return round;
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return { ...round, id: Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("") };
 }

@@ -65,7 +65,7 @@ class ServiceError(EquipoiseError):
 class Outcome:
     """The result of one line of a batch: `error` is None if it was accepted; `decision` is None for a reward.
 
-    `id` is the id of the decision. It is empty for a unit without one, because its line has an error.
+    `id` is the id of the decision or, if its line has an error, of the request.
     """
 
     id: str
@@ -249,14 +249,14 @@ def _round(
     unit: str | None = None,
     id: str | None = None,
 ) -> dict[str, Any]:
-    """Return the body of a request. A unit keeps its decision, so it needs no id; a new id would ask for a new one."""
+    """Return the body of a request; its id, if not the caller's, is random, so that it can be repeated."""
     body = {
         "context": context,
         "offers": None if offers is None else list(offers),
         "exclude": None if exclude is None else list(exclude),
         "available": None if available is None else list(available),
         "unit": unit,
-        "id": uuid4().hex if id is None and unit is None else id,
+        "id": uuid4().hex if id is None else id,
     }
     return {key: value for key, value in body.items() if value is not None}
 

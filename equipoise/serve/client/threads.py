@@ -84,9 +84,9 @@ class Client(ClientSettings):
             Names of the learners that can act in this round. Default: all.
         unit
             Who is asked, such as a visitor. A unit gets the same decision again until the `sticky` of the portfolio has
-            passed; without `sticky`, give an `id`, too.
+            passed.
         id
-            Your own id of the decision. Default: a random one, unless there is a unit.
+            Your own id of the decision. Default: a random one.
         """
         return self._run(self._calls.decide(context, options))
 

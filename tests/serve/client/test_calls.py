@@ -258,20 +258,20 @@ def test_a_batch_of_decisions_has_an_id_for_each(clock: Clock) -> None:
     assert second.decision is None and second.error.kind == "invalid-argument" and second.id == sent[1]["id"]
 
 
-def test_a_unit_asks_for_the_decision_that_it_keeps(clock: Clock) -> None:
-    """A new id would ask for a new round, so the client makes none."""
+def test_a_unit_gets_the_decision_that_it_keeps(clock: Clock) -> None:
     reply = ok({"id": "kept", **DECIDED})
     run = Run(
         calls().decide({"a": 1}, {"unit": "user-7", "exclude": iter("bc")}), [Failure(REFUSED, True), reply], clock
     )
-    assert run.bodies == [[{"context": {"a": 1}, "exclude": ["b", "c"], "unit": "user-7"}]] * 2
+    ((sent,), (again,)) = run.bodies
+    assert sent == again == {"context": {"a": 1}, "exclude": ["b", "c"], "unit": "user-7", "id": sent["id"]}
     assert run.result.id == "kept"
     run = Run(calls().decide(None, {"unit": "user-7", "id": "mine"}), [reply], clock)
     assert run.bodies == [[{"unit": "user-7", "id": "mine"}]]
     rows = [{"line": 1, "status": 200, "decision": {"id": "kept", **DECIDED}}]
     rows.append({"line": 2, "status": 422, "problem": {"type": "x:invalid-argument"}})
     run = Run(calls().decide_many([{"unit": "user-7"}, {"unit": ""}]), [ndjson(rows)], clock)
-    assert [(each.id, each.error is None) for each in run.result] == [("kept", True), ("", False)]
+    assert [(each.id, each.error is None) for each in run.result] == [("kept", True), (run.bodies[0][1]["id"], False)]
 
 
 def test_a_slate(clock: Clock) -> None:
