@@ -124,7 +124,12 @@ def test_unknown_names_are_errors_ignored_or_hashed() -> None:
         Schema(declared).offers({"agee": 3}, ids=["a"])
     ignoring = Schema(declared, unknown="ignore")
     assert ignoring.offers({"age": 3, "x": {"y": object()}}, ids=["a"]) == ignoring.offers({"age": 3}, ids=["a"])
+    assert ignoring.offers({"age": 3}, [{"price": 3}]).actions.shape == (1, 0)
     hashing = Schema(declared, unknown="hash", hashed=5)
+    with pytest.raises(
+        InvalidArgument, match=r"offers\[0\] has the name 'price', but the schema has no features of it"
+    ):
+        hashing.offers({"age": 3}, [{"price": 3}])
     assert hashing.shared_columns == ("age", "age missing", *(f"other {k}" for k in range(5)))
     assert hashing.action_columns == ()
     words = {"city": "Lisbon", "n": 3, "tags": ["a", "b"], "deep": {"flag": True}, "none": None}

@@ -381,6 +381,16 @@ def test_a_schema_that_would_move_columns_is_refused(schema: Any, message: str) 
     assert equal_data(portfolio.state(), before)
 
 
+def test_a_growth_that_comes_with_a_refused_change_is_taken_back() -> None:
+    portfolio = make()
+    play(portfolio, 40)
+    before = portfolio.state()
+    with pytest.raises(EquipoiseError):
+        portfolio.reconfigure(schema=Schema({**CONTEXT, "new": Flag()}, SCHEMA.actions), selector={"nonsense": 1})
+    assert equal_data(portfolio.state(), before)
+    assert portfolio.schema is not None and "new" not in portfolio.schema.shared_columns
+
+
 def test_a_learner_that_learned_elsewhere_stays_as_it_is() -> None:
     learner = OFUL(1)
     learner.learn(np.eye(1), 0, 1.0)
