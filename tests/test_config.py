@@ -174,7 +174,7 @@ WRONG = {
     },
     "dim = 4": {
         "dims = 4": "setting of learner 1 'dims' is unknown; did you mean dim",
-        "": "dim and features of learner 'OFUL' do not say its columns, but must, unless they follow from a schema",
+        "": "dim and features of learner 'OFUL' do not say its columns, but must, unless they follow from the schema",
         "dim = 0": "dim is 0",
         "features = 4": "features is 4, but must be a feature map as data",
         "features = { dim = 4 }": "features of learner 1 is {'dim': 4}, but must say by `use` what it is",

@@ -37,11 +37,10 @@ class Inputs:
 
     def adopt(self, settings: PortfolioSettings) -> None:
         """Use another declaration from now on, whose columns come after the present ones."""
-        self._names = settings.action_names
         if settings.schema is not self._declared:
             layouts = (None, None) if self.schema is None else self.schema.layouts
-            self._declared = settings.schema
             self.schema = None if settings.schema is None else settings.schema.with_layouts(*layouts)
+        self._declared, self._names = settings.schema, settings.action_names
 
     def read(self, context: Any, offers: Any = None) -> Context:
         """Return the context that learners see of what a caller gives."""
