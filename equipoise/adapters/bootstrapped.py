@@ -22,7 +22,8 @@ from math import exp, factorial, inf, nan
 
 import numpy as np
 
-from equipoise.adapters._core.modeled import ModelLearner, plain_part, shares
+from equipoise.adapters._core.modeled import plain_part, scores_of, shares, target_of
+from equipoise.adapters._core.outside import OffersLearner
 from equipoise.adapters.model import Model
 from equipoise.adapters.models import MODELS
 from equipoise.kernels.streams import RESAMPLING, generator_at
@@ -39,7 +40,7 @@ DISTRIBUTIONS = {
 
 
 @configurable
-class Bootstrapped(ModelLearner):
+class Bootstrapped(OffersLearner):
     """Thompson sampling by a committee of models on resampled updates.
 
     A context is `Offers`, or a K x d matrix with one offered action per row; K may change from round to round.
@@ -68,6 +69,9 @@ class Bootstrapped(ModelLearner):
             model.open()
         self._n_updates = 0
 
+    def _n_features(self) -> int | None:
+        return self.model.dim
+
     def default_name(self) -> str:
         return f"{self.model.describe()} x {self.members}"
 
@@ -88,7 +92,7 @@ class Bootstrapped(ModelLearner):
 
     def _all_scores(self, rows: Array) -> Array:
         """The scores of every action, a row for each member."""
-        return np.array([self.scores(model, rows) for model in self._models])
+        return np.array([scores_of(self, model, rows) for model in self._models])
 
     def _votes(self, scores: Array) -> Array:
         """The probability of every action if the member is drawn, a row for each member."""
@@ -99,7 +103,7 @@ class Bootstrapped(ModelLearner):
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an offered action."""
         row, _ = self._reader.row(context, action)
-        target = self.target(self._models[0], self.check_reward(reward, weight))
+        target = target_of(self, self._models[0], self.check_reward(reward, weight))
         if weight > 0.0:
             for model, copies in zip(self._models, self._copies(), strict=True):
                 if copies:

@@ -16,8 +16,8 @@ from math import inf, nan
 
 import numpy as np
 
-from equipoise.adapters._core.modeled import ModelLearner, plain_part, shares
-from equipoise.adapters._core.outside import draw
+from equipoise.adapters._core.modeled import plain_part, scores_of, shares, target_of
+from equipoise.adapters._core.outside import OffersLearner, draw
 from equipoise.adapters.model import Model
 from equipoise.adapters.models import MODELS
 from equipoise.learner import Proposal
@@ -131,7 +131,7 @@ def _exploration(name: str, value: object) -> Exploration:
 
 
 @configurable
-class Exploring(ModelLearner):
+class Exploring(OffersLearner):
     """A regression of another library with a rule of exploration.
 
     A context is `Offers`, or a K x d matrix with one offered action per row; K may change from round to round.
@@ -179,13 +179,13 @@ class Exploring(ModelLearner):
 
     def _scores(self, actions: Array) -> tuple[Array, int]:
         """The scores of the actions as shares of the reward range, and the action of the highest."""
-        scores = shares(self.scores(self._model, actions))
+        scores = shares(scores_of(self, self._model, actions))
         return scores, int(scores.argmax())
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an offered action."""
         row, _ = self._reader.row(context, action)
-        target = self.target(self._model, self.check_reward(reward, weight))
+        target = target_of(self, self._model, self.check_reward(reward, weight))
         if weight > 0.0:
             self._model.learn(row, target, float(weight))
             self._n_updates += 1

@@ -18,7 +18,8 @@ from math import inf, nan, sqrt
 
 import numpy as np
 
-from equipoise.adapters._core.modeled import ModelLearner, plain_part
+from equipoise.adapters._core.modeled import plain_part, target_of
+from equipoise.adapters._core.outside import OffersLearner
 from equipoise.adapters.models import Network
 from equipoise.learner import Proposal
 from equipoise.learners._core.base import arrays_of
@@ -32,7 +33,7 @@ NOISE = 0.5  # standard deviation of a share
 
 
 @configurable
-class NeuralLinear(ModelLearner):
+class NeuralLinear(OffersLearner):
     """Thompson sampling by ridge regression on the last layer of a neural network of torch.
 
     A context is `Offers`, or a K x d matrix with one offered action per row; K may change from round to round.
@@ -57,6 +58,9 @@ class NeuralLinear(ModelLearner):
         self._directions = directions_of(self.model.width + 1)
         self._ridge = new_ridge(self.model.width + 1, self.regularization)
 
+    def _n_features(self) -> int | None:
+        return self.model.dim
+
     def default_name(self) -> str:
         return f"NeuralLinear(width={self.model.width})"
 
@@ -78,7 +82,7 @@ class NeuralLinear(ModelLearner):
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an offered action."""
         row, _ = self._reader.row(context, action)
-        target = self.target(self._model, self.check_reward(reward, weight))
+        target = target_of(self, self._model, self.check_reward(reward, weight))
         if weight <= 0.0:
             return
         n_fits = self._model.n_fits

@@ -33,7 +33,7 @@ from equipoise.kernels.marks import kernel, native
 from equipoise.kernels.streams import generator_at
 from equipoise.learner import Proposal
 from equipoise.learners._core.base import Kernels, seed_setting
-from equipoise.learners._core.linear import FeatureLearner, LinearLearner, delta_setting, learn
+from equipoise.learners._core.linear import LinearLearner, delta_setting, learn
 from equipoise.learners._core.linear_class import LinearClass
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, ellipsoid_radius, evaluate, most_optimistic
 from equipoise.settings import configurable, setting
@@ -52,7 +52,7 @@ def directions_of(dim: int) -> Array:
     return np.vstack([half, -half])
 
 
-def directions_for(learner: FeatureLearner[Any, Any]) -> Array:
+def directions_for(learner: LinearLearner[Any, Any]) -> Array:
     """The vectors z for a learner; raises an error if it has too many features."""
     if learner.dim > MAX_DIM:
         raise InvalidArgument(f"dim is {learner.dim}, but must be at most {MAX_DIM} for {type(learner).__name__}")

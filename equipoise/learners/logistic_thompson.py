@@ -20,11 +20,13 @@ import numpy as np
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
 from equipoise.learners._core.base import Kernels, seed_setting
-from equipoise.learners._core.logistic import LogisticLearner, learn, sigmoid
+from equipoise.learners._core.linear import LinearLearner
+from equipoise.learners._core.logistic import learn, learn_share, precision_setting, sigmoid, without_norm_bound
 from equipoise.learners._core.ridge import Ridge, predict
 from equipoise.learners.linear_thompson import best_action_for, directions_for, shares_of_best
 from equipoise.settings import configurable, setting
-from equipoise.settings.checks import positive
+from equipoise.settings.checks import in_range, positive
+from equipoise.settings.units import rewards_setting
 from equipoise.types import Array, Context
 
 
@@ -46,7 +48,7 @@ def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generato
 
 
 @configurable
-class LogisticThompson(LogisticLearner[Params, Ridge]):
+class LogisticThompson(LinearLearner[Params, Ridge]):
     """Thompson sampling for rewards whose share of the range is logistic in the features of the actions.
 
     Contexts are as for `OFUL`, except `Ball`. Rewards are the ends of the range (clicks) or lie between them. As in
@@ -61,10 +63,15 @@ class LogisticThompson(LogisticLearner[Params, Ridge]):
     True
     """
 
+    norm_bound: float = without_norm_bound()
+    regularization: float = precision_setting()
+    reward_range: tuple[float, float] = rewards_setting()
     scale: float = setting("Factor of the standard deviation of the sampled logit, positive.", positive, default=1.0)
     seed: int = seed_setting()
 
     randomized = True
+    accepts = frozenset({"off_policy", "weight"})
+    provides = frozenset({"greedy", "value", "pmf"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def _set_up(self) -> None:
@@ -74,6 +81,13 @@ class LogisticThompson(LogisticLearner[Params, Ridge]):
 
     def _pmf(self, context: Context, actions: Array) -> Array:
         return shares_of_best(self.params.directions, self.memory, self.scale, actions)
+
+    def check_reward(self, reward: float, weight: float) -> float:
+        return in_range("reward", super().check_reward(reward, weight), self.reward_range)
+
+    def _update(self, ridge: Ridge, row: Array, reward: float, weight: float) -> None:
+        low, high = self.reward_range
+        learn_share(ridge, row[None, :], 0, reward / (high - low), weight)
 
     def default_name(self) -> str:
         return self._name_with(self.scale)

@@ -22,10 +22,12 @@ import numpy as np
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
 from equipoise.learners._core.base import Kernels
-from equipoise.learners._core.logistic import LogisticLearner, learn, sigmoid
+from equipoise.learners._core.linear import LinearLearner
+from equipoise.learners._core.logistic import learn, learn_share, precision_setting, sigmoid, without_norm_bound
 from equipoise.learners._core.ridge import Ridge, evaluate, most_optimistic
 from equipoise.settings import configurable, setting
-from equipoise.settings.checks import positive
+from equipoise.settings.checks import in_range, positive
+from equipoise.settings.units import rewards_setting
 from equipoise.types import Array
 
 
@@ -45,7 +47,7 @@ def decide(params: Params, ridge: Ridge, actions: Array, rng: np.random.Generato
 
 
 @configurable
-class LogisticUCB(LogisticLearner[Params, Ridge]):
+class LogisticUCB(LinearLearner[Params, Ridge]):
     """Optimism for rewards whose share of the range is logistic in the features of the actions.
 
     Contexts are as for `OFUL`, except `Ball`. Rewards are the ends of the range (clicks) or lie between them.
@@ -60,14 +62,26 @@ class LogisticUCB(LogisticLearner[Params, Ridge]):
     (1, 0.11)
     """
 
+    norm_bound: float = without_norm_bound()
+    regularization: float = precision_setting()
+    reward_range: tuple[float, float] = rewards_setting()
     scale: float = setting("Standard deviations of the logit above its estimate, positive.", positive, default=1.0)
 
+    accepts = frozenset({"off_policy", "weight"})
+    provides = frozenset({"greedy", "value", "pmf"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
 
     def _set_up(self) -> None:
         super()._set_up()
         self.params = Params(self.dim, self.scale, *self.reward_range)
         self.memory = self.new_ridge()
+
+    def check_reward(self, reward: float, weight: float) -> float:
+        return in_range("reward", super().check_reward(reward, weight), self.reward_range)
+
+    def _update(self, ridge: Ridge, row: Array, reward: float, weight: float) -> None:
+        low, high = self.reward_range
+        learn_share(ridge, row[None, :], 0, reward / (high - low), weight)
 
     def default_name(self) -> str:
         return self._name_with(self.scale)

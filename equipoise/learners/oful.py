@@ -175,7 +175,7 @@ class OFUL(LinearLearner[Params, Ridge]):
         return sum(self.reward_range) / 2 if isinstance(context, Ball) else super().origin(context)
 
     def _update(self, ridge: Ridge, row: Array, reward: float, weight: float) -> None:
-        if weight > 0.0:
+        if self.discount < 1.0 and weight > 0.0:
             forget(ridge, self.params.forgetting, ridge.updates.item())
         update(ridge, row, reward, weight)
 

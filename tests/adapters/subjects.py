@@ -55,8 +55,9 @@ def scaled_river() -> Model:
     return River({"class": "compose.Pipeline", "steps": steps}, dim=DIM)
 
 
-def network() -> Network:
-    return Network(dim=DIM, hidden=6, width=4, window=30, every=10, lag=4, steps=5, batch=8)
+def network(dim: int | None = DIM) -> Network:
+    """A fit takes effect with update 40, and none is under way then and after 80, when memory is measured."""
+    return Network(dim=dim, hidden=6, width=4, window=30, every=9, lag=4, steps=5, batch=8)
 
 
 def vector(rng: np.random.Generator) -> Any:
@@ -137,11 +138,7 @@ SUBJECTS = {
         offers,
     ),
     "neural linear on offers": Subject(
-        "torch",
-        lambda: NeuralLinear(
-            Network(hidden=6, width=4, window=30, every=10, lag=4, steps=5, batch=8), scale=0.5, features=MAP
-        ),
-        offers,
+        "torch", lambda: NeuralLinear(network(dim=None), scale=0.5, features=MAP), offers
     ),
     "lightgbm on offers": Subject(
         "lightgbm",

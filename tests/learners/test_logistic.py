@@ -137,10 +137,10 @@ def test_values_approach_the_click_rate() -> None:
 @pytest.mark.parametrize("cls", [LogisticUCB, LogisticThompson])
 @pytest.mark.parametrize("reward", [-0.01, 1.01, -1e9])
 def test_rewards_beyond_the_range_are_refused_and_change_nothing(cls: Any, reward: float) -> None:
-    learner = cls(2, name="mine")
+    learner = cls(2)
     learner.learn([[0.5, 0.5]], 0, 1.0)
     before = learner.state()
-    with pytest.raises(InvalidArgument, match=rf"reward is {reward}, but must lie in \[0, 1\] for mine"):
+    with pytest.raises(InvalidArgument, match=rf"reward is {reward}, but must lie in reward_range \(0, 1\)"):
         learner.learn([[0.5, 0.5]], 0, reward)
     assert all(np.array_equal(array, before[name]) for name, array in learner.state().items())
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from equipoise.adapters.models.windowed import WindowedModel
 from equipoise.errors import InvalidArgument
-from equipoise.settings import configurable, describe, setting
+from equipoise.settings import configurable, setting
 from equipoise.settings.checks import count
 from equipoise.types import Array, Config
 
@@ -30,22 +30,16 @@ def plain_settings(name: str, value: Any) -> Config:
     return {key: list(item) if isinstance(item, tuple) else item for key, item in value.items()}
 
 
+trees_setting = partial(setting, "Number of trees.", partial(count, maximum=100_000), default=20)
+library_setting = partial(setting, check=lambda name, value: plain_settings(name, value or {}), default=None)
+
+
 @configurable
-class BoostedTrees(WindowedModel):
-    """Trees of a library, with its own parameters."""
-
-    trees: int = setting("Number of trees.", partial(count, maximum=100_000), default=20)
-    settings: Config = setting(
-        "Further parameters of the library. Default: {}.",
-        lambda name, value: plain_settings(name, value or {}),
-        default=None,
-    )
-
-
-@describe(settings='Further parameters of LightGBM, such as {"num_leaves": 15}. Default: {}.')
-@configurable
-class LightGBM(BoostedTrees):
+class LightGBM(WindowedModel):
     """Gradient-boosted trees by LightGBM."""
+
+    trees: int = trees_setting()
+    settings: Config = library_setting('Further parameters of LightGBM, such as {"num_leaves": 15}. Default: {}.')
 
     library: ClassVar[str] = "lightgbm"
 
@@ -68,10 +62,12 @@ class LightGBM(BoostedTrees):
         return scores
 
 
-@describe(settings='Further parameters of XGBoost, such as {"max_depth": 4}. Default: {}.')
 @configurable
-class XGBoost(BoostedTrees):
+class XGBoost(WindowedModel):
     """Gradient-boosted trees by XGBoost."""
+
+    trees: int = trees_setting()
+    settings: Config = library_setting('Further parameters of XGBoost, such as {"max_depth": 4}. Default: {}.')
 
     library: ClassVar[str] = "xgboost"
 

@@ -10,7 +10,7 @@ Reference: Kingma and Ba (2015), "Adam: a method for stochastic optimization".
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from math import sqrt
 from typing import Any, ClassVar
@@ -25,6 +25,17 @@ from equipoise.settings.sizes import check_array
 from equipoise.types import Array
 
 Layers = list[tuple[Array, Array]]  # the weights and the offsets of each
+
+
+@cache
+def loaded_torch() -> Any:
+    """torch, after a first step of Adam: that imports more modules, for a second, which would hold up an update."""
+    import torch
+
+    start = torch.zeros(1, requires_grad=True)
+    start.sum().backward()
+    torch.optim.Adam([start]).step()
+    return torch
 
 
 @configurable
@@ -44,6 +55,7 @@ class Network(WindowedModel):
     def open(self) -> None:
         check_array(f"hidden = {self.hidden}", self.n_features + self.width, self.hidden)
         super().open()
+        loaded_torch()
         self._sizes = list(pairwise((self.n_features, self.hidden, self.width, 1)))
         rng = generator_at(0, INSTANCE)
         self._start = [(rng.standard_normal(size) / sqrt(size[0]), np.zeros(size[1])) for size in self._sizes]
@@ -66,8 +78,7 @@ class Network(WindowedModel):
         return scores
 
     def fit(self, rows: Array, rewards: Array, weights: Array) -> Any:
-        import torch
-
+        torch = loaded_torch()
         n_threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:

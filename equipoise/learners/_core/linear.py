@@ -1,6 +1,4 @@
-"""Base classes of learners over features of the offered actions: settings, regression, and checks of contexts.
-
-`FeatureLearner` is for any rewards, `LinearLearner` for rewards that are linear in the features.
+"""Base class of learners for linear rewards: settings, regression, and checks of contexts.
 
 Origin of rewards. <theta*, a> is the expected reward of an action minus the low end of the reward range. Every update
 subtracts that end from the reward, and every statement adds it to the estimate. So rewards in (100, 220) are
@@ -17,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from functools import partial
 from math import isnan, log, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -47,16 +45,6 @@ delta_setting = partial(
     doc="Probability in (0, 1) that the confidence ellipsoid ever fails to contain theta*.",
 )
 
-action_bound_setting = partial(
-    setting,
-    default=None,
-    check=optional(positive),
-    derived="default_action_bound",
-    doc=(
-        "Upper bound on the norm of a row of features, positive. An offer with a longer row is not chosen. Default: by "
-        "the schema of the portfolio, or 1."
-    ),
-)
 discount_setting = partial(
     setting,
     default=1.0,
@@ -81,7 +69,7 @@ def learn(params: Any, ridge: Ridge, actions: Array, action: int, reward: float,
 
 
 @configurable
-class FeatureLearner(KernelLearner[ParamsT, MemoryT]):
+class LinearLearner(KernelLearner[ParamsT, MemoryT]):
     """A regression on the features of the offered actions: the first `dim` columns, or those of the map `features`.
 
     A context is `Offers`, or a K x d matrix of actions with d >= dim; K may change from round to round. An offer with a
@@ -96,6 +84,20 @@ class FeatureLearner(KernelLearner[ParamsT, MemoryT]):
         kw_only=False,
     )
     features: FeatureMap | None = features_setting()
+    norm_bound: float = setting(
+        "Upper bound on the norm of the true parameter theta*, positive, in units of rewards. Default: the width of "
+        "the reward range.",
+        optional(positive),
+        default=None,
+    )
+    action_bound: float = setting(
+        "Upper bound on the norm of a row of features, positive. An offer with a longer row is not chosen. Default: by "
+        "the schema of the portfolio, or 1.",
+        optional(positive),
+        default=None,
+        derived="default_action_bound",
+    )
+    regularization: float = setting("Ridge penalty lambda, at least 1e-8 * action_bound^2.", positive, default=1.0)
     clip_norm: bool = setting(
         "Whether a row longer than `action_bound` is scaled down to it, instead of not being chosen. What the learner "
         "assumes about rewards is then assumed about the scaled rows.",
@@ -103,9 +105,6 @@ class FeatureLearner(KernelLearner[ParamsT, MemoryT]):
         default=False,
         added=True,
     )
-    if TYPE_CHECKING:  # settings that subclasses declare, whose configurations list them in their own order
-        action_bound: float
-        regularization: float
 
     _takes_bound: bool = field(default=False, init=False)  # whether the schema of a portfolio may give `action_bound`
 
@@ -117,6 +116,8 @@ class FeatureLearner(KernelLearner[ParamsT, MemoryT]):
         else:
             self.dim = dim
         super()._set_up()
+        low, high = self.reward_range
+        self._leave_unstated("norm_bound", high - low)
         if self.regularization < MIN_REGULARIZATION * self.action_bound**2:
             minimum = f"{MIN_REGULARIZATION:g} * action_bound^2 = {MIN_REGULARIZATION * self.action_bound**2:g}"
             raise InvalidArgument(f"regularization is {self.regularization!r}, but must be at least {minimum}")
@@ -226,25 +227,6 @@ class FeatureLearner(KernelLearner[ParamsT, MemoryT]):
         """A regression without rows on the features of the learner."""
         check_array(f"dim = {self.dim}", self.dim, self.dim)
         return new_ridge(self.dim, self.regularization)
-
-
-@configurable
-class LinearLearner(FeatureLearner[ParamsT, MemoryT]):
-    """Least squares on the features of the offered actions, with an ellipsoid around the estimate."""
-
-    norm_bound: float = setting(
-        "Upper bound on the norm of the true parameter theta*, positive, in units of rewards. Default: the width of "
-        "the reward range.",
-        optional(positive),
-        default=None,
-    )
-    action_bound: float = action_bound_setting()
-    regularization: float = setting("Ridge penalty lambda, at least 1e-8 * action_bound^2.", positive, default=1.0)
-
-    def _set_up(self) -> None:
-        super()._set_up()
-        low, high = self.reward_range
-        self._leave_unstated("norm_bound", high - low)
 
     def ellipsoid(self, noise: float, delta: float) -> Ellipsoid:
         """The confidence ellipsoid around the estimate, which holds at all times with probability 1 - `delta`."""

@@ -1,4 +1,4 @@
-"""Base class of learners for rewards whose share of the range is logistic in the features, such as clicks.
+"""What learners share for rewards whose share of the range is logistic in the features, such as clicks.
 
 The expected reward of an action a is low + (high - low) sigmoid(<theta*, a>). theta* has the prior N(0, I / lambda);
 after each update the posterior is taken to be normal again, with its mode theta as mean and the curvature of its
@@ -22,21 +22,27 @@ the approximate posterior: nothing is proved about them, so their proposals have
 
 from __future__ import annotations
 
-from math import exp
+from dataclasses import field
+from functools import partial
+from math import exp, nan
 from typing import Any
 
-from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel, native
-from equipoise.learners._core.base import MemoryT, ParamsT
-from equipoise.learners._core.linear import FeatureLearner, action_bound_setting
 from equipoise.learners._core.ridge import Ridge, update_offered
-from equipoise.settings import configurable, setting
+from equipoise.settings import setting
 from equipoise.settings.checks import positive
-from equipoise.settings.units import rewards_setting
 from equipoise.types import Array
 
 MIN_CURVATURE = 1e-12  # of a row; that of a certain outcome would round to 0
 MAX_STEPS = 200  # of the search for a mode, each of which halves an interval or does better
+
+precision_setting = partial(
+    setting,
+    "Precision lambda of the prior of every entry of theta*, at least 1e-8 * action_bound^2.",
+    positive,
+    default=0.1,
+)
+without_norm_bound = partial(field, default=nan, init=False)  # nothing here follows from one
 
 
 @kernel
@@ -105,27 +111,3 @@ def _evaluate_offered(ridge: Ridge, actions: Array, action: int) -> tuple[float,
             entry += factor[i, j] * actions[action, i]
         squared_norm += entry * entry
     return mean, squared_norm
-
-
-@configurable
-class LogisticLearner(FeatureLearner[ParamsT, MemoryT]):
-    """Logistic regression on the features of the offered actions, for rewards in the range and at its ends."""
-
-    action_bound: float = action_bound_setting()
-    regularization: float = setting(
-        "Precision lambda of the prior of every entry of theta*, at least 1e-8 * action_bound^2.", positive, default=0.1
-    )
-    reward_range: tuple[float, float] = rewards_setting()
-
-    accepts = frozenset({"off_policy", "weight"})
-    provides = frozenset({"greedy", "value", "pmf"})
-
-    def check_reward(self, reward: float, weight: float) -> float:
-        number, (low, high) = super().check_reward(reward, weight), self.reward_range
-        if not low <= number <= high:
-            raise InvalidArgument(f"reward is {reward!r}, but must lie in [{low:g}, {high:g}] for {self.name}")
-        return number
-
-    def _update(self, ridge: Ridge, row: Array, reward: float, weight: float) -> None:
-        low, high = self.reward_range
-        learn_share(ridge, row[None, :], 0, reward / (high - low), weight)
