@@ -140,6 +140,7 @@ class LivePortfolio:
     decide = _of_portfolio(Portfolio.decide)
     learn = _of_portfolio(Portfolio.learn)
     withdraw = _of_portfolio(Portfolio.withdraw)
+    activate = _of_portfolio(Portfolio.activate)
     expire = _of_portfolio(Portfolio.expire)
     extend_deadlines = _of_portfolio(Portfolio.extend_deadlines)
     remove_learner = _of_portfolio(Portfolio.remove_learner)

@@ -22,7 +22,7 @@ logger = logging.getLogger("equipoise")
 
 VERSION = 1
 BLOCKED_EVERY = 3600.0  # seconds
-BULKY = frozenset({"context", "learner", "outcome", "proposals", "state"})  # left out of log lines
+BULKY = frozenset({"context", "learner", "outcome", "pmf", "proposals", "state"})  # left out of log lines
 
 
 class Kind(NamedTuple):
@@ -40,6 +40,7 @@ KINDS = {
     "expired": Kind("a decision reached its deadline"),
     "deadlines_extended": Kind("time that does not count toward the deadlines of open decisions", logging.INFO),
     "withdrawn": Kind("a round did not happen"),
+    "activated": Kind("deferred decisions count from now on"),
     "ignored": Kind("a reward arrived after the deadline of its decision", logging.INFO),
     # At INFO: a learner that keeps failing is suspended, which is a warning.
     "update_failed": Kind("a learner raised an error while learning", logging.INFO, derived=True),

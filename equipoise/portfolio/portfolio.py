@@ -32,7 +32,7 @@ from equipoise.portfolio.pool import claim, recommend
 from equipoise.portfolio.settings import PortfolioSettings, lost_function, parameter_docs
 from equipoise.portfolio.state import FOLDS, PortfolioState, bound_from
 from equipoise.portfolio.statements import History, Statements
-from equipoise.portfolio.tickets import Decision, copy_if_mutable, own_copy
+from equipoise.portfolio.tickets import Decision, check_id, copy_if_mutable, own_copy
 from equipoise.portfolio.updates import FailedUpdate
 from equipoise.portfolio.warm_start import AnyLog, LogReplay, WarmStart
 from equipoise.selector import ChangesPool, Selector, check_selector, require
@@ -256,6 +256,8 @@ class Portfolio:
         available: Iterable[str] | None = None,
         at: float | None = None,
         propensity: bool = False,
+        pmf: bool = False,
+        deferred: str = "",
     ) -> Decision:
         """Choose a learner and return its action in this context.
 
@@ -276,9 +278,16 @@ class Portfolio:
         propensity
             Whether to compute the propensity of the action, which may ask every learner. It is computed anyway if the
             selector asks every learner, and with an exploration floor.
+        pmf
+            Whether to compute the probabilities of all actions, which asks every learner.
+        deferred
+            Name under which `activate` activates this decision, and others of the same name. Until then it does not
+            count: a reward waits, and at the deadline the decision is withdrawn. Default: the decision counts at once.
         """
         with self._lock:
             state, tickets, digest = self._state, self._state.tickets, ""
+            if deferred:
+                deferred = check_id("deferred", deferred)
             if id is not None:
                 earlier, digest = tickets.remembered(id, context)
                 if earlier is not None:
@@ -288,14 +297,16 @@ class Portfolio:
             allowed = None if available is None else state.pool.indices(available)
             before, time, round_ = tickets.time, state.admit(at), tickets.round + 1
             try:
-                decided = state.rounds.decide(context, round_, allowed, propensity=propensity)
+                decided = state.rounds.decide(context, round_, allowed, propensity=propensity, pmf=pmf)
             except BaseException:
                 tickets.time = before
                 raise
             ticket = decided.ticket
             ticket.id = tickets.ids.next(round_) if id is None else id
             ticket.time = time
-            decision = state.rounds.decision(ticket, decided.chance)
+            if deferred:
+                ticket.deferred = deferred
+            decision = state.rounds.decision(decided)
             if id is not None:
                 tickets.callers.remember(digest, decision, round_)
             state.record(decided, decision, digest)
@@ -339,6 +350,22 @@ class Portfolio:
     def counted(self, reward: float) -> float:
         """Return a reward as it counts: clipped to the range, if the portfolio clips."""
         return self._state.counted(reward)
+
+    def activate(self, name: str, *, at: float | None = None) -> int:
+        """Let the decisions that are deferred under a name count from now on; return the number of these.
+
+        A reward that arrived before is learned now. A decision past its deadline is not activated any more.
+        """
+        with self._lock:
+            state, before = self._state, self._state.tickets.time
+            check_id("name", name)
+            state.admit(at)
+            activated = state.activate(name)
+            for ticket in activated:
+                state.learn_early(ticket)
+            if not activated:
+                state.tickets.time = before  # nothing happened, so there is no event that could repeat this
+            return len(activated)
 
     def withdraw(self, decision: Decision | str) -> None:
         """Withdraw an open decision whose round did not happen: its play does not count and no learner learns from it.

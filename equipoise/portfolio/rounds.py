@@ -36,7 +36,7 @@ from equipoise.portfolio.propensities import Failure, InvalidProposal, Odds, Pro
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
 from equipoise.portfolio.tickets import Decision, Ticket, copy_if_mutable, own_copy
 from equipoise.selector import Choice
-from equipoise.types import Action, Config, Context
+from equipoise.types import Action, Array, Config, Context
 
 FLOOR = 5 << 20  # lane of the random stream of the exploration floor
 Available: TypeAlias = tuple[int, ...] | None  # the learners that could be drawn; None if all could
@@ -52,6 +52,7 @@ class Answers:
         self._order: Sequence[int] | None = None  # of the learners that can act for another one
         self.proposals: dict[int, Proposal] = {}
         self.failures: dict[int, Failure] = {}
+        self.pmfs: dict[int, Array] = {}  # of the learners that were asked for theirs
 
     def of(self, i: int) -> Proposal | None:
         """Return the proposal of a learner; None if it fails."""
@@ -91,6 +92,7 @@ class Round(NamedTuple):
     chance: float
     play: Play | None
     odds: Odds | None = None  # of the draw, if they were computed
+    pmf: tuple[float, ...] | None = None  # of all actions, if it is wanted and known
 
     @property
     def proposals(self) -> Mapping[int, Proposal]:
@@ -139,6 +141,8 @@ class Round(NamedTuple):
             "failures": self.failures,
             "fallback": self.fell_back,
             **({"refused": refused} if (refused := self.refused) else {}),
+            **({"deferred": ticket.deferred} if ticket.deferred else {}),
+            **({} if decision.pmf is None else {"pmf": decision.pmf}),
         }
 
 
@@ -173,7 +177,13 @@ class Rounds:
         return self._contexts.offers(context)
 
     def decide(
-        self, context: Context, round_: int, allowed: frozenset[int] | None, *, propensity: bool = False
+        self,
+        context: Context,
+        round_: int,
+        allowed: frozenset[int] | None,
+        *,
+        propensity: bool = False,
+        pmf: bool = False,
     ) -> Round:
         """Decide a round; afterwards the selector has one more open play, unless it is drawn for no learner.
 
@@ -189,9 +199,9 @@ class Rounds:
             position = self._draw_from_floor(round_, n_actions) if n_actions else None
             if position is not None:
                 action = nth_offered(context, position)
-                return Round(self._explore(context, round_, allowed, available, action, n_actions), explore, None)
-        wanted = propensity or self._asks_all or explore > 0.0
-        return self._draw(context, round_, allowed, available, n_actions, wanted)
+                return self._explore(context, round_, allowed, available, action, n_actions, pmf)
+        wanted = propensity or pmf or self._asks_all or explore > 0.0
+        return self._draw(context, round_, allowed, available, n_actions, wanted, pmf)
 
     def logged_odds(self, decided: Round) -> Sequence[float] | None:
         """Return the probabilities of a draw, of all experts or learners; None if they were not needed."""
@@ -203,16 +213,17 @@ class Rounds:
         known = {i: chance for i, _, chance in decided.odds}
         return tuple([known.get(i, 0.0) for i in range(len(self._members))])
 
-    def decision(self, ticket: Ticket, chance: float) -> Decision:
-        """Return the decision of a ticket, whose round was drawn as it was with probability `chance`."""
+    def decision(self, decided: Round) -> Decision:
+        """Return the decision of a round, whose ticket has its id."""
+        ticket = decided.ticket
         action, i, context, action_id = ticket.action, ticket.learner, ticket.context, None
         if type(action) is not int:
             action = copy_if_mutable(action)
         name = None if i is None else self._members[i].name
         if isinstance(context, Offers) and context.ids is not None:
             action_id = context.ids[action]
-        probabilities = chance, ticket.action_probability, ticket.propensity
-        return Decision(ticket.id, action, i, name, ticket.drawn, *probabilities, action_id)
+        probabilities = decided.chance, ticket.action_probability, ticket.propensity
+        return Decision(ticket.id, action, i, name, ticket.drawn, *probabilities, action_id, decided.pmf)
 
     def probabilities_in(self, round_: int) -> Sequence[float] | None:
         """Return the probabilities of the learners in a draw; None if the selector cannot tell."""
@@ -282,6 +293,7 @@ class Rounds:
         available: Available,
         n_actions: int,
         wanted: bool,
+        pmf: bool,
     ) -> Round:
         """Draw a learner, and let it or its substitute act; `wanted` is whether the propensity is."""
         explore, randomized = self.settings.explore, self._selection.traits.randomized
@@ -289,7 +301,7 @@ class Rounds:
             seek(self._stream, SELECTOR, round_)
         # A selector with experts keeps the probabilities of every draw; others can tell those of the next one only.
         marginal = wanted and randomized and self._given_proposals is None
-        beforehand = marginal and self._can.odds is None and available != ()
+        beforehand = (marginal or (pmf and randomized)) and self._can.odds is None and available != ()
         odds = self.propensities.odds(None, available) if beforehand else None
         choice = self._choose(available)
         answers = self._answers(context, round_, allowed, available, choice)
@@ -298,15 +310,16 @@ class Rounds:
             if choice is not None:
                 action = play.proposal.action
                 observe(self._selection, choice, play.proposals, play.substitutes, action, self.settings)
-                if marginal and self._can.odds is not None:
+                if (marginal or pmf) and self._can.odds is not None:
                     odds = self.propensities.odds(choice, available)
             ticket = self._ticket_of(context, round_, play, odds)
             if wanted and play.learner is not None and isnan(ticket.action_probability):
                 ticket.action_probability = self.propensities.of_learner(
-                    play.learner, ticket.action, context, self.offers, play.proposal
+                    play.learner, ticket.action, context, self.offers, answers
                 )
             ticket.propensity = self._propensity_of(ticket, play, odds, answers)
             note_given_proposals(ticket, self._selection)
+            of_all = self._pmf(ticket.context, self._chances(ticket, play, odds, answers)) if pmf else None
         except BaseException:
             if choice is not None:
                 self._selector.withdraw(choice)
@@ -314,7 +327,7 @@ class Rounds:
         if n_actions:
             known = n_offers(context) is not None or (type(ticket.action) is int and ticket.action < n_actions)
             ticket.propensity = with_floor(ticket.propensity, explore, n_actions if known else inf)
-        return Round(ticket, (1.0 if choice is None else choice.probability) * (1.0 - explore), play, odds)
+        return Round(ticket, (1.0 if choice is None else choice.probability) * (1.0 - explore), play, odds, of_all)
 
     def _choose(self, available: Available) -> Choice | None:
         """Return the draw of the selector; None if no learner can be drawn."""
@@ -413,6 +426,30 @@ class Rounds:
         known = {play.learner: ticket.action_probability} if isnan(play.proposal.probability) else {}
         return nan if odds is None else self._marginal(ticket.action, ticket.context, odds, answers, known)
 
+    def _chances(self, ticket: Ticket, play: Play, odds: Odds | None, answers: Answers) -> Callable[[int], float]:
+        """Return the function that gives the propensity of any action of a draw, without a floor; nan if unknown."""
+        choice, context = play.choice, ticket.context
+        if choice is None or play.learner is None:
+            return lambda action: float(action == ticket.action)
+        certain = None if self._selection.traits.randomized else [(choice.learner, choice.greedy, 1.0)]
+        return self._chances_of_draw(context, certain or odds, answers)
+
+    def _chances_of_draw(self, context: Context, odds: Odds | None, answers: Answers) -> Callable[[int], float]:
+        return lambda action: nan if odds is None else self._marginal(action, context, odds, answers, {})
+
+    def _pmf(self, context: Context, chance_of: Callable[[int], float]) -> tuple[float, ...] | None:
+        """Return the probabilities of all actions, from those without a floor; None if one is unknown."""
+        n_actions = _number_of_actions(context, self._members)
+        if n_actions is None:
+            return None
+        pmf = [0.0] * (len(context) if isinstance(context, Offers) else n_actions)
+        for position in range(n_actions):
+            action = nth_offered(context, position)
+            pmf[action] = with_floor(chance_of(action), self.settings.explore, n_actions)
+            if isnan(pmf[action]):
+                return None
+        return tuple(pmf)
+
     def _marginal(
         self, action: Action, context: Context, odds: Odds, answers: Answers, known: Mapping[int, float]
     ) -> float:
@@ -471,23 +508,25 @@ class Rounds:
         available: Available,
         action: int,
         n_actions: int,
-    ) -> Ticket:
+        pmf: bool,
+    ) -> Round:
         ticket = Ticket(round_, None, context, action, None)
         ticket.action_probability = 1.0 / n_actions
         if self._can.updates is not None:
             ticket.learners_to_update = tuple(self._can.updates.learners_updated_by(None))
+        chance_of: Callable[[int], float]
         if self.settings.explore == 1.0:
-            chance = 0.0  # no round is drawn for a learner
+            chance_of = _never  # no round is drawn for a learner
+        elif available == ():
+            chance_of = lambda action: self._chance_of_fallback(action, context)
         else:
             answers = self._answers(context, round_, allowed, available, None)
-            if available == ():
-                chance = self._chance_of_fallback(action, context)
-            else:
-                odds = self.propensities.odds(None, available)
-                chance = nan if odds is None else self._marginal(action, context, odds, answers, {})
-                self._check_accepted(answers, allowed, available)
-        ticket.propensity = with_floor(chance, self.settings.explore, n_actions)
-        return ticket
+            chance_of = self._chances_of_draw(context, self.propensities.odds(None, available), answers)
+        ticket.propensity = with_floor(chance_of(action), self.settings.explore, n_actions)
+        if self.settings.explore < 1.0 and available != ():
+            self._check_accepted(answers, allowed, available)
+        of_all = self._pmf(context, chance_of) if pmf else None
+        return Round(ticket, self.settings.explore, None, pmf=of_all)
 
     def _check_accepted(self, answers: Answers, allowed: Collection[int] | None, available: Available) -> None:
         """Raise the error of a learner if all that can act refuse the context; silent ones are not asked."""
@@ -665,16 +704,26 @@ def check_offered(name: str, action: Action, context: Context) -> None:
 
 def count_actions(context: Context, members: Sequence[Member]) -> int:
     """Return the number of actions to explore: the offers of the context, or the arms of the learners."""
-    n_actions = n_offers(context)
-    if isinstance(context, Offers):
-        n_actions = len(context.offered)
-    if n_actions is None:
-        arms = [member.learner.can.arms for member in members if member.learner is not None]
-        n_actions = min((number for number in arms if number is not None), default=None)
+    n_actions = _number_of_actions(context, members)
     if n_actions is None:
         raise InvalidArgument(
             "explore needs finitely many actions, but the context is no matrix of offers and no learner has arms"
         )
+    return n_actions
+
+
+def _never(action: int) -> float:
+    """Return the probability of an action in a draw that never happens."""
+    return 0.0
+
+
+def _number_of_actions(context: Context, members: Sequence[Member]) -> int | None:
+    if isinstance(context, Offers):
+        return context.n_offered
+    n_actions = n_offers(context)
+    if n_actions is None:
+        arms = [member.learner.can.arms for member in members if member.learner is not None]
+        n_actions = min((number for number in arms if number is not None), default=None)
     return n_actions
 
 

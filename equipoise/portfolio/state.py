@@ -10,7 +10,7 @@ from typing import Any
 
 from equipoise.bounds import Bound, from_json
 from equipoise.certificates import AnyElimination
-from equipoise.errors import InvalidArgument
+from equipoise.errors import DuplicateReward, InvalidArgument
 from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal, can_be_restored
 from equipoise.portfolio import old_forms
 from equipoise.portfolio.drift import DriftMonitor
@@ -39,6 +39,7 @@ from equipoise.types import Config, Outcome, Plain
 Learners = Sequence[MinimalLearner] | None
 
 MAX_KEPT_BYTES = 1 << 12  # of what a context was turned into; larger ones are made again when their reward comes
+EARLY = ""  # key of a reward that arrived before the activation; no caller's key is empty
 REPORTED_EVERY = 1024  # rounds between two checks of what is held up
 
 
@@ -205,6 +206,8 @@ class PortfolioState:
         elif ticket.substituted:
             self.pool.members[ticket.choice.learner].substituted += 1
         self.tickets.open.add(ticket, keep=bool(self.updates.in_order))
+        if ticket.deferred:
+            self.tickets.defer(ticket.id, ticket.deferred)
         if self.updates.in_order:
             self.updates.open(ticket)
         if self.tickets.held.holds:
@@ -266,6 +269,11 @@ class PortfolioState:
             self.check_reward(reward)
             self.expire_ticket(ticket)
             self.ignore(ticket.id)
+        elif ticket.deferred and settings.aggregate == "first":
+            if ticket.rewards:
+                raise DuplicateReward(f"decision {ticket.id} already has a reward, which waits for its activation")
+            self.check_credit(ticket, reward, regret)
+            self.add_reward(ticket, EARLY, measured("reward", given), outcome)
         elif settings.aggregate == "first":
             number, known = self.check_credit(ticket, reward, regret)
             self.settle(ticket, "rewarded", number, known, outcome, was_clipped=reward != given)
@@ -391,8 +399,26 @@ class PortfolioState:
             expired += 1
         return expired
 
+    def activate(self, name: str) -> list[Ticket]:
+        """Let the deferred decisions of a name count from now on; return them, without those past their deadline."""
+        tickets = [self.tickets.open[id_] for id_ in self.tickets.deferred.get(name, ())]
+        activated = [ticket for ticket in tickets if not self.tickets.is_overdue(ticket)]
+        for ticket in activated:
+            self.tickets.activate(ticket)
+        if activated:
+            self.events.emit("activated", {"name": name, "ids": tuple(ticket.id for ticket in activated)})
+        return activated
+
+    def learn_early(self, ticket: Ticket) -> None:
+        """Learn the reward that arrived before the activation, if it is the reward of the decision."""
+        if EARLY in ticket.rewards:
+            self.learn(ticket.id, ticket.rewards[EARLY], ticket.outcome, None, None)
+
     def expire_ticket(self, ticket: Ticket) -> None:
-        """Settle a decision with the rewards that arrived, or with the default."""
+        """Settle a decision with the rewards that arrived, or with the default; withdraw one that is not activated."""
+        if ticket.deferred:
+            self.withdraw(ticket)
+            return
         settings = self.settings
         assert settings.default_reward is not None
         total = combine(settings.aggregate, ticket.rewards, settings.default_reward)
@@ -476,6 +502,7 @@ class PortfolioState:
         ticket.id, ticket.time, ticket.regret = decision.id, self.tickets.time, data["regret"]
         ticket.learners_to_update, ticket.weight = optional_tuple(data["learners_to_update"]), data["weight"]
         ticket.action_probability, ticket.propensity = decision.action_probability, decision.propensity
+        ticket.deferred = data.get("deferred", "")
         note_given_proposals(ticket, self.selection)
         if ticket.learner is not None and (ticket.substituted or choice is None or not choice.greedy):
             ticket.plan = proposals[ticket.learner].plan
@@ -506,6 +533,10 @@ class PortfolioState:
         else:
             numbers = data["reward"], data["regret"], data["outcome"]
             self.settle(ticket, kind, *numbers, logged_failures(data), data["clipped"])
+
+    def fold_activated(self, data: Mapping[str, Plain]) -> None:
+        for id_ in data["ids"]:
+            self.tickets.activate(self.tickets.open[id_])
 
     def fold_withdrawn(self, data: Mapping[str, Plain]) -> None:
         self.withdraw(self.tickets.open[data["id"]], logged_failures(data))
@@ -615,6 +646,7 @@ FOLDS: dict[str, Callable[[Any, PortfolioState, Mapping[str, Plain]], object]] =
     "expired": lambda _, state, data: state.fold_settled("expired", data),
     "deadlines_extended": lambda _, state, data: state.extend_deadlines(data["seconds"]),
     "withdrawn": lambda _, state, data: state.fold_withdrawn(data),
+    "activated": lambda _, state, data: state.fold_activated(data),
     "ignored": lambda _, state, data: state.ignore(data["id"]),
     "updates_retried": lambda _, state, data: state.retry_updates(logged_failures(data)),
     "learner_added": lambda portfolio, _, data: _add_logged(portfolio, data),
