@@ -428,14 +428,13 @@ class Rounds:
 
     def _chances(self, ticket: Ticket, play: Play, odds: Odds | None, answers: Answers) -> Callable[[int], float]:
         """Return the function that gives the propensity of any action of a draw, without a floor; nan if unknown."""
-        choice, context = play.choice, ticket.context
+        choice = play.choice
         if choice is None or play.learner is None:
             return lambda action: float(action == ticket.action)
-        certain = None if self._selection.traits.randomized else [(choice.learner, choice.greedy, 1.0)]
-        return self._chances_of_draw(context, certain or odds, answers)
-
-    def _chances_of_draw(self, context: Context, odds: Odds | None, answers: Answers) -> Callable[[int], float]:
-        return lambda action: nan if odds is None else self._marginal(action, context, odds, answers, {})
+        of_draw = odds if self._selection.traits.randomized else [(choice.learner, choice.greedy, 1.0)]
+        if of_draw is None:
+            return lambda action: nan
+        return lambda action: self._marginal(action, ticket.context, of_draw, answers, {})
 
     def _pmf(self, context: Context, chance_of: Callable[[int], float]) -> tuple[float, ...] | None:
         """Return the probabilities of all actions, from those without a floor; None if one is unknown."""
@@ -514,19 +513,21 @@ class Rounds:
         ticket.action_probability = 1.0 / n_actions
         if self._can.updates is not None:
             ticket.learners_to_update = tuple(self._can.updates.learners_updated_by(None))
-        chance_of: Callable[[int], float]
-        if self.settings.explore == 1.0:
-            chance_of = _never  # no round is drawn for a learner
-        elif available == ():
-            chance_of = lambda action: self._chance_of_fallback(action, context)
-        else:
-            answers = self._answers(context, round_, allowed, available, None)
-            chance_of = self._chances_of_draw(context, self.propensities.odds(None, available), answers)
+        answers = self._answers(context, round_, allowed, available, None)
+        asks = self.settings.explore < 1.0 and available != ()
+        odds = self.propensities.odds(None, available) if asks else None
+
+        def chance_of(action: int) -> float:
+            if self.settings.explore == 1.0:
+                return 0.0  # no round is drawn for a learner
+            if not asks:
+                return self._chance_of_fallback(action, context)
+            return nan if odds is None else self._marginal(action, context, odds, answers, {})
+
         ticket.propensity = with_floor(chance_of(action), self.settings.explore, n_actions)
-        if self.settings.explore < 1.0 and available != ():
+        if asks:
             self._check_accepted(answers, allowed, available)
-        of_all = self._pmf(context, chance_of) if pmf else None
-        return Round(ticket, self.settings.explore, None, pmf=of_all)
+        return Round(ticket, self.settings.explore, None, pmf=self._pmf(context, chance_of) if pmf else None)
 
     def _check_accepted(self, answers: Answers, allowed: Collection[int] | None, available: Available) -> None:
         """Raise the error of a learner if all that can act refuse the context; silent ones are not asked."""
@@ -710,11 +711,6 @@ def count_actions(context: Context, members: Sequence[Member]) -> int:
             "explore needs finitely many actions, but the context is no matrix of offers and no learner has arms"
         )
     return n_actions
-
-
-def _never(action: int) -> float:
-    """Return the probability of an action in a draw that never happens."""
-    return 0.0
 
 
 def _number_of_actions(context: Context, members: Sequence[Member]) -> int | None:
