@@ -138,6 +138,8 @@ class LivePortfolio:
         return self._failure or self.journal.failure
 
     decide = _of_portfolio(Portfolio.decide)
+    slate = _of_portfolio(Portfolio.slate)
+    kept_decision = _of_portfolio(Portfolio.kept_decision)
     learn = _of_portfolio(Portfolio.learn)
     withdraw = _of_portfolio(Portfolio.withdraw)
     activate = _of_portfolio(Portfolio.activate)
@@ -161,6 +163,7 @@ class LivePortfolio:
     unfinished = _property_of_portfolio(Portfolio.unfinished)
     failed_updates = _property_of_portfolio(Portfolio.failed_updates)
     time = _property_of_portfolio(Portfolio.time)
+    units_bytes = _property_of_portfolio(Portfolio.units_bytes)
     history = _property_of_portfolio(Portfolio.history)
     open_decisions = _of_portfolio(Portfolio.open_decisions)
     counted = _of_portfolio(Portfolio.counted)

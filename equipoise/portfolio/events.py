@@ -22,7 +22,7 @@ logger = logging.getLogger("equipoise")
 
 VERSION = 1
 BLOCKED_EVERY = 3600.0  # seconds
-BULKY = frozenset({"context", "learner", "outcome", "pmf", "proposals", "state"})  # left out of log lines
+BULKY = frozenset({"context", "learner", "outcome", "pmf", "proposals", "state", "unit"})  # left out of log lines
 
 
 class Kind(NamedTuple):

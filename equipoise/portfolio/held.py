@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from heapq import heappop, heappush
 from math import ceil, inf
@@ -36,6 +36,7 @@ from typing import NamedTuple, Protocol
 
 from equipoise.portfolio.settings import PortfolioSettings
 from equipoise.selector import Choice
+from equipoise.settings.checks import measured
 from equipoise.types import Config, Later, Plain
 
 KNOWN = 0.95  # share of decisions
@@ -215,3 +216,15 @@ def _unpacked(data: bytes) -> HeldReward:
 def _rows(held: list[bytes]) -> list[Plain]:
     """Return packed rewards as rows, the earliest play first."""
     return [(*row, tuple(choice)) for *row, choice in map(_unpacked, sorted(held))]
+
+
+def combine(aggregate: str, rewards: Mapping[str, float], default: float) -> float:
+    """Return the reward of a decision from those that arrived, `default` if none did."""
+    if not rewards:
+        return default
+    return sum(rewards.values()) if aggregate == "sum" else list(rewards.values())[-1]
+
+
+def clipped(reward: float, limits: tuple[float, float]) -> float:
+    """Return the reward in the range."""
+    return min(max(measured("reward", reward), limits[0]), limits[1])

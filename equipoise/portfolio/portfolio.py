@@ -5,7 +5,7 @@ decision. `learn` takes the decision (or just its id) with its reward, in any or
 take the portfolio down: if it fails, another one acts for it, and an update that fails is kept for another try.
 
 The parts: `settings`, `pool` (learners and selector), `rounds` (how a round is decided), `tickets` (open decisions),
-`updates` (which learners learn), `drift`, `events`, `statements` with `text`, and `state`, which connects them.
+`units`, `updates` (which learners learn), `drift`, `events`, `statements`, and `state`, which connects them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from equipoise.compatibility import check_compatible, check_learners, check_live
 from equipoise.errors import InvalidArgument
 from equipoise.errors import require as require_package
 from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored
-from equipoise.portfolio import text, warm_start
-from equipoise.portfolio.events import VERSION, Callback, Event, logger
+from equipoise.portfolio import folding, slates, text, warm_start
+from equipoise.portfolio.events import Callback, Event, logger
 from equipoise.portfolio.pool import claim, recommend
 from equipoise.portfolio.settings import PortfolioSettings, lost_function, parameter_docs
-from equipoise.portfolio.state import FOLDS, PortfolioState, bound_from
+from equipoise.portfolio.state import MAX_EXPIRED, PortfolioState
 from equipoise.portfolio.statements import History, Statements
-from equipoise.portfolio.tickets import Decision, check_id, copy_if_mutable, own_copy
+from equipoise.portfolio.tickets import Decision, check_id, copy_if_mutable
+from equipoise.portfolio.units import unit_key
 from equipoise.portfolio.updates import FailedUpdate
 from equipoise.portfolio.warm_start import AnyLog, LogReplay, WarmStart
 from equipoise.selector import ChangesPool, Selector, check_selector, require
@@ -44,8 +45,6 @@ from equipoise.types import Action, Config, Context, Outcome, Plain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-MAX_EXPIRED = 8  # overdue decisions that one call closes
 
 
 class Portfolio:
@@ -83,6 +82,7 @@ class Portfolio:
         aggregate: str = "first",
         delays: str = "any",
         window: int | None = None,
+        sticky: timedelta | str | None = None,
         fallback: Action | Callable[[Context], Action] | None = None,
         explore: float = 0.0,
         reward_range: tuple[float, float] | None = None,
@@ -256,6 +256,7 @@ class Portfolio:
         available: Iterable[str] | None = None,
         at: float | None = None,
         propensity: bool = False,
+        unit: str | None = None,
         pmf: bool = False,
         deferred: str = "",
     ) -> Decision:
@@ -278,6 +279,10 @@ class Portfolio:
         propensity
             Whether to compute the propensity of the action, which may ask every learner. It is computed anyway if the
             selector asks every learner, and with an exploration floor.
+        unit
+            Who is asked, such as a visitor. Until `sticky` has passed since its decision, the unit gets this decision
+            again, and no round is drawn. A new round is decided if the action is not offered now, if `available`
+            excludes its learner, or for a new `id`.
         pmf
             Whether to compute the probabilities of all actions, which asks every learner.
         deferred
@@ -285,34 +290,57 @@ class Portfolio:
             count: a reward waits, and at the deadline the decision is withdrawn. Default: the decision counts at once.
         """
         with self._lock:
-            state, tickets, digest = self._state, self._state.tickets, ""
-            if deferred:
-                deferred = check_id("deferred", deferred)
-            if id is not None:
-                earlier, digest = tickets.remembered(id, context)
-                if earlier is not None:
-                    return earlier
-            if context is not None:
-                context = own_copy(context, "context", state.savable)
-            allowed = None if available is None else state.pool.indices(available)
-            before, time, round_ = tickets.time, state.admit(at), tickets.round + 1
-            try:
-                decided = state.rounds.decide(context, round_, allowed, propensity=propensity, pmf=pmf)
-            except BaseException:
-                tickets.time = before
-                raise
-            ticket = decided.ticket
-            ticket.id = tickets.ids.next(round_) if id is None else id
-            ticket.time = time
-            if deferred:
-                ticket.deferred = deferred
-            decision = state.rounds.decision(decided)
-            if id is not None:
-                tickets.callers.remember(digest, decision, round_)
-            state.record(decided, decision, digest)
-            if state.settings.deadline is not None:
-                state.expire(MAX_EXPIRED)
-            return decision
+            return self._state.decide(
+                context,
+                id=id,
+                available=available,
+                at=at,
+                propensity=propensity,
+                unit=unit,
+                pmf=pmf,
+                deferred=deferred and check_id("deferred", deferred),
+            )
+
+    def slate(
+        self,
+        context: Context,
+        k: int,
+        *,
+        id: str | None = None,
+        available: Iterable[str] | None = None,
+        at: float | None = None,
+        propensity: bool = False,
+        unit: str | None = None,
+    ) -> tuple[Decision, ...]:
+        """Fill `k` slots with different offers; return a decision for each, all or, after an error, none.
+
+        Every slot is a round of its own, decided without the offers of the slots before it, with its own id,
+        propensity and reward: slots count as independent. With an `id`, their ids are `id`, `id/2`, `id/3` and so on.
+        The other arguments are those of `decide`.
+
+        >>> from equipoise.features import Offers
+        >>> from equipoise.learners import UCB
+        >>> portfolio = Portfolio([UCB(3)])
+        >>> [slot.action_id for slot in portfolio.slate(Offers(None, ids=["a", "b", "c"]), 2)]
+        ['a', 'b']
+        """
+        with self._lock:
+            return slates.decide(
+                self._state, context, k, id=id, available=available, at=at, propensity=propensity, unit=unit
+            )
+
+    def kept_decision(
+        self, context: Context, unit: str, *, available: Iterable[str] | None = None, at: float | None = None
+    ) -> Decision | None:
+        """Return the decision that `decide` would repeat for a unit; None if it would decide a round."""
+        with self._lock:
+            allowed = None if available is None else self._state.pool.indices(available)
+            return self._state.kept(unit_key(unit), context, allowed, at)
+
+    @property
+    def units_bytes(self) -> int:
+        """About how many bytes the decisions take that units keep."""
+        return self._state.units.nbytes
 
     def learn(
         self,
@@ -540,28 +568,7 @@ class Portfolio:
         A learner that was added and whose class is not registered must be given as `learner`, as it was then.
         """
         with self._lock:
-            if event.derived:
-                self._state.events.note(event)
-                return
-            if event.version != VERSION:
-                event.check_foldable()
-            fold = FOLDS.get(event.kind)
-            if fold is None:
-                raise InvalidArgument(f"event has kind {event.kind!r}, but must be one of {', '.join(FOLDS)}")
-            before = self._state.tickets.time
-            self._state.admit(event.time)
-            listeners = self._state.events.listeners
-            logged, listeners.logs = listeners.logs, False  # it is not news
-            try:
-                if learner is None:
-                    fold(self, self._state, event.data)
-                else:
-                    self.add_learner(learner, bound=bound_from(event.data["bound"]))
-            except BaseException:
-                self._state.tickets.time = before
-                raise
-            finally:
-                listeners.logs = logged
+            folding.apply(self, self._state, event, learner)
 
     def give_fallback(self, fallback: object) -> None:
         """Give a fallback that is a function again, which files and journals cannot keep."""

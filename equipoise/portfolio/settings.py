@@ -103,16 +103,18 @@ def portfolio_setting(
     key: str | None = None,
     changeable: bool = False,
     grows: bool = False,
+    added: bool = False,
     encode: Callable[[Any], Plain] = lambda value: value,
 ) -> Any:
     """Declare a setting of a portfolio.
 
     `check` takes name and value, and returns the value to store or raises an error. `key` is its place in a file, by
     default its name. `changeable` settings may change while a portfolio runs; one that `grows` may get more entries at
-    its end. `encode` makes plain data of a value, from which `check` makes the value again.
+    its end. One that was `added` is not in files of the first release, and is saved only where it differs from its
+    default. `encode` makes plain data of a value, from which `check` makes the value again.
     """
-    rules = {"check": check, "doc": doc, "key": key, "changeable": changeable, "grows": grows, "encode": encode}
-    return field(default=default, metadata=rules)
+    rules = {"check": check, "doc": doc, "key": key, "changeable": changeable, "grows": grows, "added": added}
+    return field(default=default, metadata={**rules, "encode": encode})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +170,15 @@ class PortfolioSettings:
         optional(count),
         "Needed with exogenous delays, and only then: a play whose reward has not arrived after this many rounds is "
         "left out of evidence for good, so that no other reward waits for it.",
+    )
+    sticky: float | None = portfolio_setting(
+        None,
+        optional(check_seconds),
+        'How long a unit keeps its decision (a timedelta, or a text such as "7d"): until then it gets the decision '
+        "again, open or rewarded, and no round is drawn. Default: every call is a round.",
+        changeable=True,
+        added=True,
+        encode=duration_to_plain,
     )
     fallback: Any = portfolio_setting(  # noqa: RUF009  it declares a field; an action, or a function from a context to one
         None,
@@ -268,6 +279,11 @@ class PortfolioSettings:
     def to_plain(self) -> Config:
         """Return the settings as plain data; of a fallback that is a function, only that it was one is kept."""
         return {each.name: each.metadata["encode"](getattr(self, each.name)) for each in fields(self)}
+
+    def to_saved(self) -> Config:
+        """Return the same as files and journals keep it: without settings that were added later and not given."""
+        unused = {each.name for each in fields(self) if each.metadata["added"] and getattr(self, each.name) is None}
+        return {name: value for name, value in self.to_plain().items() if name not in unused}
 
     def changes_to(
         self, wanted: PortfolioSettings, declared: PortfolioSettings, in_effect: PortfolioSettings

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from math import inf, isnan, nan
 from typing import Any
 
-from equipoise.bounds import Bound, from_json
 from equipoise.certificates import AnyElimination
 from equipoise.errors import DuplicateReward, InvalidArgument
-from equipoise.learner import AdaptedLearner, MinimalLearner, Proposal, can_be_restored
+from equipoise.learner import MinimalLearner, Proposal, can_be_restored
 from equipoise.portfolio import old_forms
 from equipoise.portfolio.drift import DriftMonitor
 from equipoise.portfolio.events import Events, logger
-from equipoise.portfolio.held import HeldReward
+from equipoise.portfolio.held import HeldReward, clipped, combine
 from equipoise.portfolio.pool import Pool, Selection
 from equipoise.portfolio.rounds import Round, Rounds, check_action, note_given_proposals, observe
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
@@ -26,18 +25,19 @@ from equipoise.portfolio.tickets import (
     Ticket,
     Tickets,
     check_key,
-    clipped,
-    combine,
     optional_tuple,
+    own_copy,
 )
+from equipoise.portfolio.units import Units, as_offered, unit_key
 from equipoise.portfolio.updates import FailedUpdate, Failures, LearnerUpdates, was_tried
 from equipoise.selector import Choice, LeavesOut, Reconfigures, Selector, check_credit, require
 from equipoise.settings.checks import in_range, measured
 from equipoise.storage.parts import describe_part, rebuild_learners, rebuild_selector
-from equipoise.types import Config, Outcome, Plain
+from equipoise.types import Config, Context, Outcome, Plain
 
 Learners = Sequence[MinimalLearner] | None
 
+MAX_EXPIRED = 8  # overdue decisions that one call closes
 MAX_KEPT_BYTES = 1 << 12  # of what a context was turned into; larger ones are made again when their reward comes
 EARLY = ""  # key of a reward that arrived before the activation; no caller's key is empty
 REPORTED_EVERY = 1024  # rounds between two checks of what is held up
@@ -51,7 +51,7 @@ class PortfolioState:
     ) -> None:
         """Make the parts before the first round; a learner that is None was removed."""
         self.counts, self.history = Counts(), History()
-        self.tickets = Tickets(settings)
+        self.tickets, self.units = Tickets(settings), Units()
         self.events = Events(self.tickets, self.history)
         self.pool = Pool(learners, self.events)
         self.selection = Selection(selector)
@@ -109,6 +109,8 @@ class PortfolioState:
         selection.refresh()
         if "share_data" in checked:
             self.updates.sharing = selection.sharing(self.pool, settings.share_data)
+        if settings.sticky is None:
+            self.units.clear()
         data = {name: value for name, value in self.settings.to_plain().items() if name in checked}
         if declared:
             self.declared = replace(self.declared, **data)
@@ -175,14 +177,73 @@ class PortfolioState:
 
     # A round is decided.
 
-    def record(self, decided: Round, decision: Decision, digest: str) -> None:
+    def decide(
+        self,
+        context: Context,
+        *,
+        id: str | None,
+        available: Iterable[str] | None,
+        at: float | None,
+        propensity: bool,
+        unit: str | None,
+        slot: int = 1,
+        pmf: bool = False,
+        deferred: str = "",
+    ) -> Decision:
+        """Decide a round, unless the id or the unit has a decision; `slot` is the position in a slate."""
+        tickets, digest, key = self.tickets, "", b"" if unit is None else unit_key(unit, slot)
+        if id is not None:
+            earlier, digest = tickets.remembered(id, context)
+            if earlier is not None:
+                return earlier
+        allowed = None if available is None else self.pool.indices(available)
+        if key and id is None and (kept := self.kept(key, context, allowed, at)) is not None:
+            return kept
+        if context is not None:
+            context = own_copy(context, "context", self.savable)
+        before, time, round_ = tickets.time, self.admit(at), tickets.round + 1
+        try:
+            decided = self.rounds.decide(context, round_, allowed, propensity=propensity, pmf=pmf)
+        except BaseException:
+            tickets.time = before
+            raise
+        ticket = decided.ticket
+        ticket.id = tickets.ids.next(round_) if id is None else id
+        ticket.time = time
+        if deferred:
+            ticket.deferred = deferred
+        decision = self.rounds.decision(decided)
+        if id is not None:
+            tickets.callers.remember(digest, decision, round_)
+        self.keep(key, ticket, decision)
+        self.record(decided, decision, digest, {} if unit is None else {"unit": unit, "slot": slot})
+        if self.settings.deadline is not None:
+            self.expire(MAX_EXPIRED)
+        return decision
+
+    def kept(self, key: bytes, context: Context, allowed: Container[int] | None, at: float | None) -> Decision | None:
+        """Return the decision that a unit keeps, if its action is offered and its learner may act."""
+        if self.settings.sticky is None:
+            return None
+        kept = self.units.find(key, self.tickets.moment(at) - self.settings.sticky)
+        if kept is None or (allowed is not None and kept.learner is not None and kept.learner not in allowed):
+            return None
+        return as_offered(kept, context)
+
+    def keep(self, key: bytes, ticket: Ticket, decision: Decision) -> None:
+        """Let a unit keep a decision from now on, if decisions are kept."""
+        if key and self.settings.sticky is not None:
+            ticket.unit = key
+            self.units.keep(key, decision, self.tickets.time, self.tickets.time - self.settings.sticky)
+
+    def record(self, decided: Round, decision: Decision, digest: str, asked: Config) -> None:
         """Record a decided round, announce it, and count the learners that could decide."""
         ticket, offers = decided.ticket, self.rounds.offers
         if offers is not None and offers.nbytes <= MAX_KEPT_BYTES:
             ticket.offers = offers
         self.open(ticket)
         if self._events_wanted():
-            data = decided.data(decision, digest, self.rounds.logged_odds(decided))
+            data = {**decided.data(decision, digest, self.rounds.logged_odds(decided)), **asked}
             self.events.emit("decided", data, key=decision.id if digest else None)
         play = decided.play
         if play is not None and not play.failures and not decided.fell_back:  # fast path
@@ -446,6 +507,8 @@ class PortfolioState:
             eliminations = self.selection.selector.withdraw(ticket.choice) or ()
         self.counts.withdrawn += 1
         self.tickets.close(ticket)
+        if ticket.unit:
+            self.units.end(ticket.unit, ticket.id)
         failed = self.updates.withdraw(ticket, failures)
         self.tickets.held.withdraw(ticket)
         if self._events_wanted():
@@ -512,6 +575,8 @@ class PortfolioState:
             self.tickets.callers.remember(data["digest"], decision, ticket.round)
         else:
             self.tickets.ids.record(decision.id)
+        if data.get("unit") is not None:
+            self.keep(unit_key(data["unit"], data["slot"]), ticket, decision)
         self.counts.fallbacks += bool(data["fallback"])
         self.open(ticket, monitored=not left_out)
         self.pool.count_answers(proposals, data["failures"], data.get("refused", ()), ticket.round)
@@ -578,8 +643,8 @@ class PortfolioState:
             "learners": learners,
             "members": [member.state() for member in self.pool.members],
             "selector": describe_part(self.selection.selector, frozen=True),
-            "settings": self.settings.to_plain(),
-            "declared": self.declared.to_plain(),
+            "settings": self.settings.to_saved(),
+            "declared": self.declared.to_saved(),
             "recommendation": self.recommendation,
             "rule_version": self.selection.noted_version,
             "drift": self.drift.frozen(),
@@ -590,6 +655,7 @@ class PortfolioState:
             "updates": self.updates.state(),
             **({"refusals": refusals} if any(refused for refused, *_ in refusals) else {}),
             **({} if self.pool.declared is None else {"declared_learners": self.pool.declared}),
+            **({"units": self.units.frozen()} if self.units else {}),
         }
 
     @classmethod
@@ -617,6 +683,7 @@ class PortfolioState:
         state.events.blocked_at = saved.get("blocked_at")
         state.tickets.restore(saved["tickets"], {row["round"] for row in saved["updates"]["tickets"]})
         state.updates.restore(saved["updates"], state.tickets.open.objects())
+        state.units.restore(saved.get("units", ()))
         if state.settings.fallback is lost_function:
             logger.warning(
                 "the fallback of the saved portfolio was a function: give it again with reconfigure(fallback=)"
@@ -626,36 +693,3 @@ class PortfolioState:
 
 def logged_failures(data: Mapping[str, Plain]) -> Failures:
     return {(learner, round_): error for learner, round_, error in data["failed"]}
-
-
-def bound_from(row: Config | None) -> Bound | None:
-    """Return the bound of a learner that was added, from its event."""
-    return None if row is None else from_json(row)
-
-
-def _add_logged(portfolio: Any, data: Mapping[str, Plain]) -> None:
-    (learner,) = rebuild_learners([data["learner"]], None)
-    AdaptedLearner(learner).restore(data["learner"]["state"])
-    portfolio.add_learner(learner, bound=bound_from(data["bound"]))
-
-
-# How each kind of event changes a portfolio and its state.
-FOLDS: dict[str, Callable[[Any, PortfolioState, Mapping[str, Plain]], object]] = {
-    "decided": lambda _, state, data: state.fold_decided(data),
-    "rewarded": lambda _, state, data: state.fold_settled("rewarded", data),
-    "expired": lambda _, state, data: state.fold_settled("expired", data),
-    "deadlines_extended": lambda _, state, data: state.extend_deadlines(data["seconds"]),
-    "withdrawn": lambda _, state, data: state.fold_withdrawn(data),
-    "activated": lambda _, state, data: state.fold_activated(data),
-    "ignored": lambda _, state, data: state.ignore(data["id"]),
-    "updates_retried": lambda _, state, data: state.retry_updates(logged_failures(data)),
-    "learner_added": lambda portfolio, _, data: _add_logged(portfolio, data),
-    "learner_removed": lambda portfolio, _, data: portfolio.remove_learner(data["name"]),
-    "learner_renamed": lambda portfolio, _, data: portfolio.rename_learner(data["name"], data["new"]),
-    "learner_suspended": lambda portfolio, _, data: portfolio.suspend(data["name"]),
-    "learner_resumed": lambda portfolio, _, data: portfolio.resume(data["name"]),
-    "learner_warmed": lambda _, state, data: state.fold_warmed(data),
-    "rounds_replayed": lambda _, state, data: state.count_replayed(data["rounds"]),
-    "config": lambda _, state, data: state.fold_config(data),
-    "rule": lambda _, state, data: state.note_rule(data["version"]),
-}

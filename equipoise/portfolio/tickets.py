@@ -32,7 +32,7 @@ from equipoise.portfolio import old_forms
 from equipoise.portfolio.held import HeldRewards
 from equipoise.portfolio.settings import PortfolioSettings
 from equipoise.selector import Choice
-from equipoise.settings.checks import measured, real
+from equipoise.settings.checks import real
 from equipoise.storage.codec import KINDS as SAVED_KINDS
 from equipoise.storage.codec import Encoded, check_savable, decode_body, encode_body
 from equipoise.storage.codec import digest as context_digest
@@ -126,6 +126,7 @@ class Ticket:
     outcome: Outcome = None
     reward = nan
     updated: tuple[int, ...] = ()
+    unit = b""  # key of the unit that keeps the decision, if one does
 
     def __init__(
         self, round_: int, choice: Choice | None, context: Context, action: Action, learner: int | None
@@ -175,6 +176,7 @@ class Ticket:
             "updated": sorted(self.updated),
             **({} if isnan(self.given_proposals) else {"given_proposals": self.given_proposals}),
             **({"deferred": self.deferred} if self.deferred else {}),
+            **({"unit": self.unit} if self.unit else {}),
         }
 
     @classmethod
@@ -185,7 +187,7 @@ class Ticket:
         ticket = cls(row["round"], choice, row["context"], row["action"], row["learner"])
         ticket.id, ticket.epoch, ticket.time, ticket.weight = row["id"], row["epoch"], row["time"], row["weight"]
         ticket.action_probability, ticket.propensity = row["probabilities"]
-        ticket.given_proposals = row.get("given_proposals", nan)
+        ticket.given_proposals, ticket.unit = row.get("given_proposals", nan), row.get("unit", b"")
         if row.get("deferred"):
             ticket.deferred = row["deferred"]
         ticket.others = dict(row["others"])
@@ -551,11 +553,15 @@ class Tickets:
     def admit(self, at: float | None, *, timed: bool) -> float:
         """Return the time of a call, which never goes backwards; read the clock only if `timed`."""
         if at is None:
-            if not timed and not isinstance(self.settings.deadline, float):
+            if not timed and not isinstance(self.settings.deadline, float) and self.settings.sticky is None:
                 return self.time
             at = self.clock.now(self.time)
         self.time, self.timed = max(self.time, check_time(at)), True
         return self.time
+
+    def moment(self, at: float | None) -> float:
+        """Return the time that a call has, which changes nothing yet."""
+        return self.clock.now(self.time) if at is None else max(self.time, check_time(at))
 
     def now(self) -> float:
         """Return the time of the last call or, if calls have no times, of the clock."""
@@ -709,7 +715,9 @@ def id_of(decision: object) -> str:
 
 
 def _matches(decision: Decision, ticket: Ticket) -> bool:
-    given, made = decision.action, ticket.action
+    given, made, context = decision.action, ticket.action, ticket.context
+    if decision.action_id is not None and isinstance(context, Offers) and context.ids is not None:
+        return decision.learner == ticket.learner and decision.action_id == context.ids[made]
     if type(given) is int and type(made) is int:
         return given == made and decision.learner == ticket.learner
     return decision.learner == ticket.learner and (callable(given) or np.array_equal(given, made))
@@ -723,15 +731,3 @@ def check_key(ticket: Ticket, key: object) -> str:
     if key in ticket.rewards:
         raise DuplicateReward(f"decision {ticket.id} already has the reward with key {key!r}")
     return key
-
-
-def combine(aggregate: str, rewards: Mapping[str, float], default: float) -> float:
-    """Return the reward of a decision from those that arrived, `default` if none did."""
-    if not rewards:
-        return default
-    return sum(rewards.values()) if aggregate == "sum" else list(rewards.values())[-1]
-
-
-def clipped(reward: float, limits: tuple[float, float]) -> float:
-    """Return the reward in the range."""
-    return min(max(measured("reward", reward), limits[0]), limits[1])

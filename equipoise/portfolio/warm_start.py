@@ -28,9 +28,10 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument
 from equipoise.learner import can_be_restored
+from equipoise.portfolio.held import clipped
 from equipoise.portfolio.pool import describe_error
 from equipoise.portfolio.rounds import count_actions
-from equipoise.portfolio.tickets import Decision, clipped
+from equipoise.portfolio.tickets import Decision
 from equipoise.settings.checks import count
 from equipoise.types import Action, Array, Context
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from starlette.requests import Request
@@ -16,6 +16,7 @@ from starlette.responses import Response
 from equipoise.errors import EquipoiseError, InvalidArgument, JournalBusy, JournalFailed, UnknownName
 from equipoise.learner import MinimalLearner
 from equipoise.serve import metrics, schemas
+from equipoise.serve.excluding import excluding
 from equipoise.serve.failures import Refused, kind_of, log_fault, problem_of
 from equipoise.serve.guard import WHOLE
 from equipoise.serve.hosted import MAX_EXPIRED, Hosted, Limits
@@ -33,6 +34,7 @@ LINES_AT_ONCE = 64  # of a batch, in one operation: a tenth of a second for 1,00
 LEARNER = re.compile(schemas.LEARNER_PATTERN)
 encode, encode_lines = msgspec.json.Encoder().encode, msgspec.json.Encoder().encode_lines
 decode_reward = msgspec.json.Decoder(schemas.Reward).decode
+decode_decide = msgspec.json.Decoder(schemas.DecideRequest).decode
 BEARER = {"WWW-Authenticate": 'Bearer realm="equipoise"'}
 
 
@@ -97,72 +99,108 @@ class Answer(Response):
         await send({"type": WHOLE, "status": self.status_code, "media_type": self.media, "body": self.body})
 
 
+Decode = Callable[[bytes], Any]
+Respond = Callable[[Hosted, int, Any, Call], Any]  # answers a line of a batch
+
+
 def answer(value: Any, status: int = 200) -> Response:
     return Answer(encode(value), status)
 
 
-def _decide(
-    hosted: Hosted, context: Context, id_: str | None, limits: Limits, available: list[str] | None, token: str
-) -> schemas.Decided:
-    decision = hosted.decide(context, id_, limits, available, token)
-    return schemas.Decided.of(decision, hosted.portfolio.learner_names)
+class Question(NamedTuple):
+    """What a request to decide asks of a portfolio."""
+
+    context: Context
+    request: schemas.DecideRequest
+    limits: Limits
+    token: str
+
+    @classmethod
+    def of(cls, call: Call, request: schemas.DecideRequest) -> Question:
+        """Read the context of a request; raise an error that names what is wrong with it."""
+        served = call.served
+        context = served.reader.read(request.context, request.offers)
+        if request.exclude:
+            context = excluding(context, request.exclude)
+        return cls(context, request, call.service.limits(served.name), call.token.name)
+
+    def answered(self, hosted: Hosted) -> schemas.Decided | schemas.Slate:
+        asked, names = self.request, hosted.portfolio.learner_names
+        options = asked.id, self.limits, asked.available, self.token, asked.unit
+        if asked.k is None:
+            return schemas.Decided.of(hosted.decide(self.context, *options), names)
+        slots = hosted.slate(self.context, asked.k, *options)
+        return schemas.Slate([schemas.Decided.of(slot, names) for slot in slots])
+
+
+def _answered(hosted: Hosted, question: Question) -> schemas.Decided | schemas.Slate:
+    return question.answered(hosted)
 
 
 async def decide(call: Call) -> Response:
-    body, served = call.body, call.served
-    context = served.reader.read(body.context, body.offers)
-    limits = call.service.limits(served.name)
-    return answer(await served.engine.run(_decide, context, body.id, limits, body.available, call.token.name))
+    if call.lines is not None:
+        return await _answer_lines(call, call.lines, decode_decide, _decide_line)
+    return answer(await call.served.engine.run(_answered, Question.of(call, call.body)))
 
 
 async def reward(call: Call) -> Response:
     if call.lines is not None:
-        return await _reward_batch(call, call.lines)
+        return await _answer_lines(call, call.lines, decode_reward, _learn_line)
     body = call.body
     await call.served.engine.run(Hosted.reward, body.id, body.reward, body.key)
     return answer(schemas.Rewarded(body.id))
 
 
-async def _reward_batch(call: Call, lines: list[bytes]) -> Response:
-    """Every line is a reward of its own; one that is wrong does not disturb the others.
+async def _answer_lines(call: Call, lines: list[bytes], decode: Decode, respond: Respond) -> Response:
+    """Every line is a request of its own; one that is wrong does not disturb the others.
 
     Other requests are answered between some lines and the next.
     """
-    parsed = list(enumerate((_parse(line, call.service.settings.max_body_bytes) for line in lines), start=1))
-    request_id, results = call.request.scope["request_id"], list[schemas.Line]()
+    max_bytes = call.service.settings.max_body_bytes
+    parsed = list(enumerate((_parse(line, decode, max_bytes) for line in lines), start=1))
+    results = list[Any]()
     for start in range(0, len(parsed), LINES_AT_ONCE):
-        results += await call.served.engine.run(_learn_lines, parsed[start : start + LINES_AT_ONCE], request_id)
+        results += await call.served.engine.run(_respond, parsed[start : start + LINES_AT_ONCE], respond, call)
     return Answer(encode_lines(results), media_type=NDJSON.encode())
 
 
-def _parse(line: bytes, max_bytes: int) -> schemas.Reward | Exception:
+def _parse(line: bytes, decode: Decode, max_bytes: int) -> Any:
+    """Return the request of a line, or the error that says what is wrong with it."""
     if len(line) > max_bytes:
         return Refused(413, "too-large", f"a line has {len(line)} bytes, but must have at most {max_bytes}")
     try:
-        return decode_reward(line)
+        return decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return error
 
 
-def _learn_lines(
-    hosted: Hosted, entries: list[tuple[int, schemas.Reward | Exception]], request_id: str
-) -> list[schemas.Line]:
-    return [_learn_line(hosted, number, entry, request_id) for number, entry in entries]
+def _respond(hosted: Hosted, entries: list[tuple[int, Any]], respond: Respond, call: Call) -> list[Any]:
+    return [_respond_to(hosted, number, entry, respond, call) for number, entry in entries]
 
 
-def _learn_line(hosted: Hosted, number: int, entry: schemas.Reward | Exception, request_id: str) -> schemas.Line:
+def _respond_to(hosted: Hosted, number: int, entry: Any, respond: Respond, call: Call) -> Any:
     try:
         if isinstance(entry, Exception):
             raise entry
-        hosted.reward(entry.id, entry.reward, entry.key)
-        return schemas.Line(number, 200, id=entry.id)
+        return respond(hosted, number, entry, call)
     except Exception as error:
         if kind_of(error) is None:
             raise
-        log_fault(error, request_id)
-        document = problem_of(error)
-        id_ = entry.id if isinstance(entry, schemas.Reward) else msgspec.UNSET
+        log_fault(error, call.request.scope["request_id"])
+        document, id_ = problem_of(error), getattr(entry, "id", None) or msgspec.UNSET
         return schemas.Line(number, document.status, id=id_, problem=document)
+
+
+def _learn_line(hosted: Hosted, number: int, entry: schemas.Reward, call: Call) -> schemas.Line:
+    hosted.reward(entry.id, entry.reward, entry.key)
+    return schemas.Line(number, 200, id=entry.id)
+
+
+def _decide_line(hosted: Hosted, number: int, entry: schemas.DecideRequest, call: Call) -> schemas.DecisionLine:
+    made = Question.of(call, entry).answered(hosted)
+    if isinstance(made, schemas.Slate):
+        return schemas.DecisionLine(number, 200, slots=made.slots)
+    return schemas.DecisionLine(number, 200, decision=made)
 
 
 async def withdraw(call: Call) -> Response:

@@ -7,14 +7,17 @@ withdrawals are remembered here; older ones are looked up in the journal, if any
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from equipoise.errors import DuplicateDecision, DuplicateReward, UnknownDecision
 from equipoise.features import Offers
+from equipoise.features.offers import as_offers
 from equipoise.portfolio import Decision, Event, Portfolio, text
+from equipoise.portfolio.slates import another_size, slot_id
 from equipoise.serve.failures import LateReward, TooManyOpen
 from equipoise.storage.codec import digest as context_digest
 from equipoise.types import Config, Context
@@ -158,16 +161,19 @@ class Arrivals:
     def __contains__(self, id_: object) -> bool:
         return id_ in self._open
 
-    def excess(self, context: Context, limits: Limits, token: str) -> str:
-        """Return which limit one more decision exceeds; empty if none."""
-        size = size_of(context)
-        if len(self._open) >= limits.decisions:
+    def excess(self, context: Context, limits: Limits, token: str, rounds: int = 1, units: int = 0) -> str:
+        """Return which limit some more decisions in a context exceed; empty if none.
+
+        `units` are the bytes of the decisions that units keep.
+        """
+        size = rounds * size_of(context)
+        if len(self._open) + rounds > limits.decisions:
             return TOO_MANY.format(limits.decisions)
-        if self.bytes + size > limits.bytes:
-            return TOO_LARGE.format(self.bytes, size, limits.bytes)
+        if self.bytes + units + size > limits.bytes:
+            return TOO_LARGE.format(self.bytes, units, size, limits.bytes)
         if token and limits.share < 1.0:
             decisions, used = self._tokens.get(token, (0, 0))
-            if decisions + 1 > limits.share * limits.decisions or used + size > limits.share * limits.bytes:
+            if decisions + rounds > limits.share * limits.decisions or used + size > limits.share * limits.bytes:
                 return TOO_MANY_OF_TOKEN.format(decisions, token, used, limits.share)
         return ""
 
@@ -219,30 +225,70 @@ class Hosted:
         limits: Limits = Limits(),  # noqa: B008 - a value that never changes
         available: list[str] | None = None,
         token: str = "",
+        unit: str | None = None,
+        *,
+        pmf: bool = False,
+        deferred: str = "",
     ) -> Decision:
-        """Decide a round, once if it has a caller's id, and unless too much waits for rewards."""
-        if id_ is not None:
-            for event in self.find(id_):
-                if event.kind == "decided":
-                    return _repeated(event, context)
-        if self.arrivals.excess(context, limits, token):
-            self._make_room(context, id_, limits, token)
+        """Decide a round, once if it has a caller's id, and unless too much waits for rewards.
+
+        A unit that keeps a decision gets it again.
+        """
+        if id_ is not None and (made := self._made(id_)) is not None:
+            return _repeated(made, context)
+        if unit is not None and id_ is None:
+            kept = self.portfolio.kept_decision(context, unit, available=available, at=self.time)
+            if kept is not None:
+                return kept
+        with self._room(context, id_, limits, token):
+            return self.portfolio.decide(
+                context, id=id_, available=available, at=self.time, unit=unit, pmf=pmf, deferred=deferred
+            )
+
+    def slate(
+        self,
+        context: Context,
+        k: int,
+        id_: str | None,
+        limits: Limits = Limits(),  # noqa: B008
+        available: list[str] | None = None,
+        token: str = "",
+        unit: str | None = None,
+    ) -> Sequence[Decision]:
+        """Decide the slots of a slate, as `decide` does a round."""
+        context = as_offers(context)
+        if id_ is not None and (first := self._made(id_)) is not None:
+            _repeated(first, context)
+            *made, next_slot = (self._made(slot_id(id_, slot)) for slot in range(1, k + 2))
+            if next_slot is not None or None in made:
+                raise another_size(id_)
+            return [Decision.of_event(event.data) for event in made if event is not None]
+        with self._room(context, id_, limits, token, k):
+            return self.portfolio.slate(context, k, id=id_, available=available, at=self.time, unit=unit)
+
+    def _made(self, id_: str) -> Event | None:
+        """Return the durable event in which the decision of an id was made, if any."""
+        return next((event for event in self.find(id_) if event.kind == "decided"), None)
+
+    @contextmanager
+    def _room(self, context: Context, id_: str | None, limits: Limits, token: str, rounds: int = 1) -> Iterator[None]:
+        """Make room for rounds of a token, or raise an error; afterwards keep no more of the context than is needed."""
+        if self._excess(context, limits, token, rounds):
+            self.expire(MAX_EXPIRED)
+            is_repeated = id_ is not None and (id_ in self.arrivals or id_ in self._settled)
+            excess = self._excess(context, limits, token, rounds)
+            if excess and not is_repeated:
+                raise TooManyOpen(excess)
         self.arrivals.token = token
         try:
-            decision = self.portfolio.decide(context, id=id_, available=available, at=self.time)
+            yield
         finally:
             self.arrivals.token = ""
         if isinstance(context, Offers) and context.nbytes > MAX_KEPT_ROWS:
             context.forget_rows()
-        return decision
 
-    def _make_room(self, context: Context, id_: str | None, limits: Limits, token: str) -> None:
-        """Close overdue decisions; raise an error if that is not enough and the request is not a repeated one."""
-        self.expire(MAX_EXPIRED)
-        is_repeated = id_ is not None and (id_ in self.arrivals or id_ in self._settled)
-        excess = self.arrivals.excess(context, limits, token)
-        if excess and not is_repeated:
-            raise TooManyOpen(excess)
+    def _excess(self, context: Context, limits: Limits, token: str, rounds: int) -> str:
+        return self.arrivals.excess(context, limits, token, rounds, self.portfolio.units_bytes)
 
     def reward(self, id_: str, reward: float, key: str | None) -> None:
         """Learn a reward, once."""
@@ -254,7 +300,7 @@ class Hosted:
             self.portfolio.learn(id_, reward, key=key, at=self.time)
         except UnknownDecision:
             earlier = [event for event in self.find(id_) if event.kind in ("rewarded", "withdrawn", "expired")]
-            matching = [event for event in earlier if event.data.get("part") == key]
+            matching = [event for event in earlier if (event.data.get("part") or None) == key]
             if not matching:
                 raise
             if matching[0].kind == "expired":
@@ -285,14 +331,15 @@ class Hosted:
 
     def status(self) -> Config:
         statements = self.portfolio.statements()
-        health = {**self.portfolio.health(), "open_bytes": self.arrivals.bytes}
+        held = {"open_bytes": self.arrivals.bytes, "units_bytes": self.portfolio.units_bytes}
+        health = {**self.portfolio.health(), **held}
         return {**statements.to_json(), "health": health, "description": text.describe(statements)}
 
 
 TOO_MANY = "{} decisions wait for their rewards, which is the maximum: reward or withdraw some, or set a deadline"
 TOO_LARGE = (
-    "decisions that wait for their rewards take {} bytes and this one {}, but must take at most {} in all: reward or "
-    "withdraw some, or set a deadline"
+    "decisions that wait for their rewards take {} bytes, those that units keep {} and this one {}, but must take at "
+    "most {} in all: reward or withdraw some, or set a deadline or a shorter sticky"
 )
 TOO_MANY_OF_TOKEN = (
     "{} decisions for token {!r} wait for their rewards and take {} bytes, but one of several tokens can use {:.0%} of "
@@ -302,8 +349,8 @@ LATE = "decision {} was past its deadline when the reward arrived, so it was not
 
 
 def _key(id_: str, part: str | None) -> str | tuple[str, str]:
-    """Return the key under which a reward is remembered; most are not one of several."""
-    return id_ if part is None else (id_, part)
+    """Return the key under which a reward is remembered; none for most, empty for one that waits for an activation."""
+    return (id_, part) if part else id_
 
 
 def _check_same(id_: str, earlier: float | None, reward: float) -> None:

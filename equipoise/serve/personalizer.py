@@ -275,9 +275,7 @@ def _common(call: Call, served: Served, defer: bool | None) -> tuple[Limits, str
     return call.service.limits(served.name), call.token.name, bool(defer)
 
 
-def _decide(
-    hosted: Hosted, offers: Offers, event: str, slot: str, limits: Limits, token: str, defer: bool
-) -> Decision:
+def _decide(hosted: Hosted, offers: Offers, event: str, slot: str, limits: Limits, token: str, defer: bool) -> Decision:
     id_ = decision_id(event, slot or None)
     deferred = decision_id(event) if defer else ""
     return hosted.decide(offers, id_, limits, None, token, pmf=not slot, deferred=deferred)

@@ -44,8 +44,9 @@ def _read(
 
 OPERATIONS = (
     Operation(
-        *("decide", "POST", PORTFOLIO + "/decide", handlers.decide, "decide", "Decide a round"),
-        *(schemas.DecideRequest, schemas.Decided, (409,)),
+        *("decide", "POST", PORTFOLIO + "/decide", handlers.decide, "decide", "Decide rounds: one, a slate or a batch"),
+        *(schemas.DecideRequest, schemas.Decided | schemas.Slate, (409,)),
+        batch=True,
     ),
     Operation(
         *("rewards", "POST", PORTFOLIO + "/rewards", handlers.reward, "reward", "Learn rewards, one or a batch"),

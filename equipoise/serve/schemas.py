@@ -15,10 +15,12 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from equipoise.config import SERVED_NAME
 from equipoise.portfolio import Decision
 from equipoise.portfolio.tickets import MAX_ID_LENGTH
+from equipoise.portfolio.units import MAX_UNIT_LENGTH
 from equipoise.settings.checks import LARGEST
 
 MAX_OFFERS = 1_000
 MAX_FEATURES = 4_000  # of a list: more would not fit into a body anyway
+MAX_SLOTS = 100  # of a slate, each a round of its own
 MAX_NAMES = 1_000  # of an object: as many as fit into a body with names of some length
 NAME_PATTERN = f"^{SERVED_NAME.pattern}$"
 SPAN_PATTERN = "^(15m|2h|1d|1w|90d|all)$"
@@ -30,6 +32,7 @@ SHOWN = rf"^(?![\s\S]*[{HIDDEN}])"
 
 Number = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID_LENGTH, pattern="^[ -~]+$")]
+Unit = Annotated[str, Meta(min_length=1, max_length=MAX_UNIT_LENGTH, pattern="^[ -~]+$")]
 Label = Annotated[str, Meta(min_length=1, max_length=200, pattern=SHOWN)]
 Vector = Annotated[list[Number], Meta(max_length=MAX_FEATURES)]
 Named = Annotated[dict[str, Number | bool], Meta(max_length=MAX_NAMES)]
@@ -44,12 +47,15 @@ class Offer(Struct, forbid_unknown_fields=True):
 
 
 class DecideRequest(Struct, forbid_unknown_fields=True):
-    """A round to decide. A request that is repeated with the same id gets the same answer."""
+    """A round to decide, or with `k` a slate of rounds. A request that is repeated with its id gets the same answer."""
 
     context: Named | Entries | None = None
     offers: Annotated[list[Offer], Meta(min_length=1, max_length=MAX_OFFERS)] | None = None
     available: Annotated[list[Label], Meta(min_length=1, max_length=MAX_NAMES)] | None = None  # learners that may act
     id: Id | None = None
+    exclude: Annotated[list[Label], Meta(max_length=MAX_OFFERS)] | None = None  # ids of offers that must not be chosen
+    unit: Unit | None = None  # who is asked; gets the same decision again until `sticky` of the portfolio has passed
+    k: Annotated[int, Meta(ge=1, le=MAX_SLOTS)] | None = None  # slots to fill, each with another offer
 
 
 class Decided(Struct):
@@ -74,6 +80,12 @@ class Decided(Struct):
         probabilities = decision.learner_probability, decision.action_probability, decision.propensity  # nan: null
         drawn = None if decision.drawn is None else names[decision.drawn]
         return cls(decision.id, action, decision.action_id, decision.learner_name, drawn, *probabilities)
+
+
+class Slate(Struct):
+    """The decisions of the slots of a slate, in their order; each gets its own reward."""
+
+    slots: list[Decided]
 
 
 class Reward(Struct, forbid_unknown_fields=True):
@@ -105,9 +117,10 @@ class Withdrawn(Struct):
 
 
 class ForgetRequest(Struct, forbid_unknown_fields=True):
-    """Closed decisions whose contexts and outcomes are removed."""
+    """Closed decisions whose contexts and outcomes are removed: these, or all of a unit."""
 
-    ids: Annotated[list[Id], Meta(min_length=1, max_length=MAX_NAMES)]
+    ids: Annotated[list[Id], Meta(min_length=1, max_length=MAX_NAMES)] | None = None
+    unit: Unit | None = None
 
 
 class Forgotten(Struct):
@@ -139,6 +152,32 @@ class Line(Struct, omit_defaults=True):
     status: int
     id: str | UnsetType = UNSET
     problem: Problem | UnsetType = UNSET
+
+
+class DecisionLine(Struct, omit_defaults=True):
+    """The result of one line of a batch of decisions: a decision, the slots of a slate, or a problem."""
+
+    line: int
+    status: int
+    decision: Decided | UnsetType = UNSET
+    slots: list[Decided] | UnsetType = UNSET
+    id: str | UnsetType = UNSET  # of a request with a problem
+    problem: Problem | UnsetType = UNSET
+
+
+class PortfolioDocument(Struct):
+    """A portfolio as in `portfolio.toml`, with the same keys; tables are objects, and `learner` is a list of them."""
+
+    version: Literal[1]
+    name: Annotated[str, Meta(pattern=NAME_PATTERN)]
+    learner: Annotated[list[dict[str, Any]], Meta(min_length=1, max_length=MAX_NAMES)]
+
+
+class PortfolioChange(Struct):
+    """A portfolio that was created, or was archived and is not served any more."""
+
+    name: str
+    status: Literal["created", "archived"]
 
 
 class PortfolioStatus(Struct):
@@ -212,6 +251,19 @@ class EvaluationFailure(Struct):
 
     key: str
     errorCode: str  # noqa: N815 - as OFREP spells it
+    errorDetails: str  # noqa: N815
+
+
+class Evaluations(Struct):
+    """All flags that could be evaluated for a unit, and the ones that could not."""
+
+    flags: list[Evaluation | EvaluationFailure]
+
+
+class BulkFailure(Struct):
+    """Why no flag was evaluated."""
+
+    errorCode: str  # noqa: N815
     errorDetails: str  # noqa: N815
 
 

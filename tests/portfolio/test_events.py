@@ -9,7 +9,7 @@ from equipoise import Portfolio
 from equipoise.learners import UCB
 from equipoise.portfolio import text
 from equipoise.portfolio.events import KINDS, Event
-from equipoise.portfolio.state import FOLDS
+from equipoise.portfolio.folding import FOLDS
 from equipoise.portfolio.statements import LEARNER_STATES, Mark
 from tests.recorders import Recorder
 

@@ -20,7 +20,7 @@ from equipoise.types import Config
 MAX_RECENT = 20
 NO_EVENTS = "no decision of this id is in the journal; a service without a journal keeps none"
 # The first three may be about people: they stay in the journal.
-HIDDEN = frozenset({"context", "digest", "outcome", "proposals", "choice", "learners_to_update", "id"})
+HIDDEN = frozenset({"context", "digest", "outcome", "proposals", "choice", "learners_to_update", "id", "unit"})
 ENDS = ("rewarded", "expired", "withdrawn")
 
 
