@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -14,6 +15,7 @@ from starlette.routing import Match, Route, Router
 
 from equipoise.config import PortfolioConfig, check_served
 from equipoise.errors import EquipoiseError, JournalFailed
+from equipoise.serve import personalizer
 from equipoise.serve.dashboard.sampler import watch
 from equipoise.serve.failures import MEDIA_TYPE, Refused, headers_of, log_fault, printable, problem_of
 from equipoise.serve.guard import Guard, logger
@@ -27,6 +29,7 @@ from equipoise.serve.tokens import Token, Tokens
 
 Respond = Callable[[Request], Awaitable[Response]]
 EXPIRY_SECONDS = 1.0
+ANY_TEXT = re.compile(r"{(id|event)}")  # parameters that may have slashes
 MAX_PATHS = 1_024  # that are remembered: paths have names that a client chooses
 BATCH_TYPES = frozenset({NDJSON, "application/ndjson", "application/jsonl"})
 
@@ -94,7 +97,7 @@ def application(service: Service) -> Guard:
     by_path: dict[str, dict[str, Respond]] = {"/openapi.json": {"GET": openapi}}
     for operation in (*OPERATIONS, STATIC):
         by_path.setdefault(operation.path, {})[operation.method] = Endpoint(service, operation)
-    routes = [Route(path.replace("{id}", "{id:path}"), _Path(methods)) for path, methods in by_path.items()]
+    routes = [Route(ANY_TEXT.sub(r"{\1:path}", path), _Path(methods)) for path, methods in by_path.items()]
     return Guard(Paths(routes, redirect_slashes=False, default=_unknown_path, lifespan=lifespan), service)
 
 
@@ -121,6 +124,8 @@ class Paths(Router):
         for route in self.routes:
             match, found = route.matches(scope)
             if match is Match.FULL:
+                if "event" in found["path_params"]:  # there are as many as requests
+                    return found["endpoint"], found["path_params"]
                 if len(self._known) >= MAX_PATHS:
                     self._known.clear()
                 known = self._known[path] = found["endpoint"], found["path_params"]
@@ -151,12 +156,12 @@ class Endpoint:
     def __init__(self, service: Service, operation: Operation) -> None:
         self._service, self._operation = service, operation
         self._decode = None if operation.request is None else msgspec.json.Decoder(operation.request).decode
-        self._fail = evaluation_failure if operation.id == "evaluate" else problem_response
+        self._fail = FORMS[operation.form]
 
     async def __call__(self, request: Request) -> Response:
         scope, operation = request.scope, self._operation
         scope["operation"], scope["route"] = operation.id, operation.path
-        call = Call(self._service, request, NO_TOKEN)
+        call = Call(self._service, request, NO_TOKEN, accepts_key=operation.form == "personalizer")
         try:
             if operation.scope is not None:
                 call.authorize(operation.scope, scope["path_params"].get("name"), failed=operation.failed)
@@ -230,6 +235,9 @@ def evaluation_failure(error: BaseException, request: Request) -> Response:
     status = 400 if document.status == 422 else document.status
     body = EvaluationFailure(request.path_params.get("name", ""), code, document.detail)
     return Response(msgspec.json.encode(body), status, headers_of(error), JSON)
+
+
+FORMS = {"problem": problem_response, "evaluation": evaluation_failure, "personalizer": personalizer.failure}
 
 
 async def _unknown_path(scope: Any, receive: Any, send: Any) -> None:

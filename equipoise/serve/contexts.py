@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.config import PortfolioConfig
-from equipoise.errors import InvalidArgument
+from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.features import Offers, Vectorizer
 from equipoise.serve.schemas import Offer
 from equipoise.types import Array, Context
@@ -55,6 +55,18 @@ class ContextReader:
             return self.read(None, None)
         names = self._shared.names or ()
         return self.read({name: attributes[name] for name in names if name in attributes}, None)
+
+    def read_free(self, context: Mapping[str, Any], actions: Mapping[str, Mapping[str, Any]]) -> Offers:
+        """The context of features of any form, with the features of each action by its id.
+
+        Without features in the file, only ids count. Where the file names the actions, the others are masked.
+        """
+        ids = list(actions) if self._action_names is None else self._action_names
+        for id_ in actions:
+            if id_ not in ids:
+                raise UnknownName("action", id_, ids)
+        offers = Offers(None, None, ids)
+        return offers.masked(np.array([id_ in actions for id_ in ids]))
 
     def _offered(self, offers: Sequence[Offer], shared: Array | None) -> Offers:
         ids = [offer.id for offer in offers if offer.id is not None]

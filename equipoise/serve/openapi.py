@@ -16,8 +16,9 @@ import msgspec
 
 from equipoise import __version__
 from equipoise.config import PortfolioConfig
-from equipoise.serve import failures, schemas
+from equipoise.serve import failures, personalizer, schemas
 from equipoise.serve.examples import decide_request, evaluate_request
+from equipoise.serve.guard import KEY_HEADER
 from equipoise.serve.handlers import NDJSON
 from equipoise.serve.routes import OPERATIONS, Operation
 
@@ -32,6 +33,12 @@ PATTERNS = {
     "learner": schemas.LEARNER_PATTERN,
     "span": schemas.SPAN_PATTERN,
     "id": schemas.ID_PATTERN,
+    "event": personalizer.EVENT_PATTERN,
+}
+FAILURES = {"evaluation": schemas.EvaluationFailure, "personalizer": personalizer.ErrorResponse}
+SECURITY = {
+    "token": {"type": "http", "scheme": "bearer"},
+    "key": {"type": "apiKey", "in": "header", "name": KEY_HEADER.decode()},
 }
 
 # Of the answer to an operation: the operation that continues it, and where its parameters or its body are found.
@@ -70,7 +77,7 @@ class Documents:
 def description(portfolios: Mapping[str, PortfolioConfig]) -> dict[str, Any]:
     """Return the description for somebody who may see these portfolios."""
     types = [each for operation in OPERATIONS for each in (operation.request, operation.response) if _is_struct(each)]
-    types += [schemas.Problem, schemas.EvaluationFailure, schemas.Line]
+    types += [schemas.Problem, schemas.EvaluationFailure, schemas.Line, personalizer.ErrorResponse]
     _, components = msgspec.json.schema_components(types, ref_template=REF)
     ranges = [config.reward_range for config in portfolios.values()]
     limits = [limit for limit in ranges if limit is not None]
@@ -84,7 +91,7 @@ def description(portfolios: Mapping[str, PortfolioConfig]) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "equipoise", "version": __version__, "summary": "Decisions by a portfolio of learners"},
         "paths": paths,
-        "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "components": {"schemas": components, "securitySchemes": SECURITY},
     }
 
 
@@ -100,7 +107,7 @@ def _describe(operation: Operation, portfolios: Mapping[str, PortfolioConfig]) -
     answers = {operation.media_type: {"schema": _schema(operation.response)}}
     if operation.batch:
         answers[NDJSON] = {"schema": {"type": "string"}}
-    success: dict[str, Any] = {"description": "Success", "content": answers}
+    success: dict[str, Any] = {"description": "Success", **({} if operation.success == 204 else {"content": answers})}
     if operation.id in LINKS:
         success["links"] = {id_: _link(id_, *where) for id_, where in LINKS[operation.id].items()}
     responses: dict[str, Any] = {str(operation.success): success}
@@ -114,6 +121,8 @@ def _describe(operation: Operation, portfolios: Mapping[str, PortfolioConfig]) -
     }
     if operation.scope is not None:
         described["security"] = [{"token": [operation.scope]}]
+        if operation.form == "personalizer":
+            described["security"].append({"key": [operation.scope]})
     if operation.request is not None:
         content: dict[str, Any] = {"application/json": {"schema": _schema(operation.request)}}
         if examples := _examples(operation, portfolios):
@@ -141,8 +150,8 @@ def _problems(operation: Operation) -> Sequence[int]:
 
 def _failure(operation: Operation, status: int) -> dict[str, Any]:
     content: dict[str, Any] = {failures.MEDIA_TYPE: {"schema": _schema(schemas.Problem)}}
-    if operation.id == "evaluate":
-        content = {"application/json": {"schema": _schema(schemas.EvaluationFailure)}}
+    if operation.form in FAILURES:
+        content = {"application/json": {"schema": _schema(FAILURES[operation.form])}}
     if operation.id in PROBES:
         content = {"application/json": {"schema": _schema(schemas.Health)}}
     answer: dict[str, Any] = {"description": HTTPStatus(status).phrase, "content": content}

@@ -8,9 +8,9 @@ Features are objects of any form. They are read as the file declares (`ContextRe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from hashlib import sha256
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote
 from uuid import uuid4
 
@@ -190,6 +190,35 @@ async def activate(call: Call) -> Response:
     return Response(status_code=204)
 
 
+class Route(NamedTuple):
+    """A route under the address that a client is given."""
+
+    id: str
+    path: str
+    handler: Callable[[Call], Awaitable[Response]]
+    scope: str
+    summary: str
+    request: type[Struct] | None = None
+    response: type[Struct] | None = None
+
+
+EVENT, SLOTS = "/events/{event}", "/multislot"
+ROUTES = (
+    Route("rank", "/rank", rank, "decide", "Rank actions", RankRequest, RankResponse),
+    Route("reward", f"{EVENT}/reward", reward, "reward", "Learn the reward of an event", RewardRequest),
+    Route("activate", f"{EVENT}/activate", activate, "reward", "Activate an event"),
+    Route(
+        *("rank_slots", f"{SLOTS}/rank", rank_slots, "decide", "Fill several slots"),
+        *(MultiSlotRankRequest, MultiSlotRankResponse),
+    ),
+    Route(
+        *("reward_slots", f"{SLOTS}{EVENT}/reward", reward_slots, "reward", "Learn the rewards of slots"),
+        MultiSlotRewardRequest,
+    ),
+    Route("activate_slots", f"{SLOTS}{EVENT}/activate", activate, "reward", "Activate an event with its slots"),
+)
+
+
 def decision_id(event: str, slot: str | None = None) -> str:
     """Return the id of the decision of an event; a digest if the portfolio does not take the text.
 
@@ -249,7 +278,7 @@ def _without(offers: Offers, excluded: Collection[str]) -> Offers:
     mask = kept if offers.mask is None else kept & offers.mask
     if not mask.any():
         raise InvalidArgument("excludedActions has all actions, but must leave at least one")
-    return offers if mask.all() else offers.masked(mask)
+    return offers.masked(mask)
 
 
 def _ranking(given: Sequence[str], offers: Offers, decision: Decision) -> list[RankedAction]:
