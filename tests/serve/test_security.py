@@ -29,10 +29,20 @@ def bearer(secret: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret}"}
 
 
+def of_personalizer(*ids: str) -> set[str]:
+    """The routes of Azure Personalizer, of the only portfolio or a named one, under the paths of both clients."""
+    return {f"personalizer_{id_}{of}{v}" for id_ in ids for of in ("", "_of") for v in ("", "_v1")} - {
+        f"personalizer_{id_}{of}_v1" for id_ in ids if id_.endswith("_slots") for of in ("", "_of")
+    }
+
+
 # What every route asks for, said a second time: a route that is added or changed needs a row here.
 NEEDED = {
-    "decide": {"decide", "evaluate"},
-    "reward": {"rewards", "withdraw"},
+    "decide": {"decide", "evaluate", *of_personalizer("rank", "rank_slots")},
+    "reward": {
+        *("rewards", "withdraw"),
+        *of_personalizer("reward", "reward_slots", "activate", "activate_slots"),
+    },
     "read": {
         *("portfolios", "portfolio", "eliminations", "events", "metrics", "overview", "watch_overview", "view"),
         *("watch_portfolio", "timeline", "learner", "decisions", "decision"),
@@ -48,6 +58,10 @@ BODIES: dict[str, dict[str, Any]] = {
     "forget": {"ids": ["closed"]},
     "add_learner": {"use": "UCB", "settings": {"arms": 3}},
     "change_learner": {"state": "suspended"},
+    **dict.fromkeys(of_personalizer("rank"), {"actions": [{"id": "red"}, {"id": "blue"}]}),
+    **dict.fromkeys(of_personalizer("reward"), {"value": 1.0}),
+    **dict.fromkeys(of_personalizer("rank_slots"), {"actions": [{"id": "red"}], "slots": [{"id": "top"}]}),
+    **dict.fromkeys(of_personalizer("reward_slots"), {"reward": [{"slotId": "top", "value": 1.0}]}),
 }
 OPEN_ENDED = {each.id for each in OPERATIONS if each.media_type == "text/event-stream"}
 
@@ -68,7 +82,7 @@ def cells() -> Iterator[Any]:
     """Every route with every kind of token, and the status that it must get; None if it is carried out."""
     for scope, ids in NEEDED.items():
         for operation in (each for each in OPERATIONS if each.id in ids):
-            named = "{name}" in operation.path
+            named, only = "{name}" in operation.path, operation.path.startswith("/personalizer")
             for holder in ("nobody", "wrong", *SCOPES, *(f"foreign-{each}" for each in SCOPES), "all"):
                 own = holder.rpartition("-")[2]
                 expected: int | None
@@ -78,6 +92,8 @@ def cells() -> Iterator[Any]:
                     expected = 401
                 elif own not in (scope, "all") or (named and holder.startswith("foreign")):
                     expected = 403
+                elif only and holder == "all":  # which covers several portfolios
+                    expected = 404
                 else:
                     expected = None
                 if expected is not None or operation.id not in OPEN_ENDED:  # a stream that is allowed would not end
@@ -105,7 +121,7 @@ def test_who_may_do_what(
 ) -> None:
     service, secrets = guarded
     headers = bearer(secrets[holder]) if holder in secrets else {}
-    path = operation.path.format(name=portfolio, learner="greedy", id="open", span="15m")
+    path = operation.path.format(name=portfolio, learner="greedy", id="open", span="15m", event="open")
     everything = bearer(secrets["all"])
     if expected is None:  # what the request needs must be there
         learner = "/v1/portfolios/arms/learners/greedy"
@@ -129,7 +145,9 @@ def test_who_may_do_what(
         assert answer.status_code == operation.success, answer.text
     else:
         assert answer.status_code == expected, answer.text
-        if operation.id != "evaluate":
+        if operation.form == "personalizer":
+            assert answer.json()["error"]["code"] == {401: "401", 403: "403", 404: "ResourceNotFound"}[expected]
+        elif operation.id != "evaluate":
             assert answer.json()["type"].endswith(
                 {401: "unauthenticated", 403: "forbidden", 404: "unknown-portfolio"}[expected]
             )
