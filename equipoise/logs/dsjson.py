@@ -174,7 +174,7 @@ class DsjsonSource(NamedFeatures):
         if fault is None:
             try:
                 shared, offers = features_of(context), [features_of(offer) for offer in multi]
-            except (ValueError, AttributeError) as error:
+            except (ValueError, AttributeError, RecursionError) as error:
                 fault = str(error)
         if fault is not None:
             faults.add(row, fault)
