@@ -58,10 +58,10 @@ BODIES: dict[str, dict[str, Any]] = {
     "forget": {"ids": ["closed"]},
     "add_learner": {"use": "UCB", "settings": {"arms": 3}},
     "change_learner": {"state": "suspended"},
-    **dict.fromkeys(of_personalizer("rank"), {"actions": [{"id": "red"}, {"id": "blue"}]}),
-    **dict.fromkeys(of_personalizer("reward"), {"value": 1.0}),
-    **dict.fromkeys(of_personalizer("rank_slots"), {"actions": [{"id": "red"}], "slots": [{"id": "top"}]}),
-    **dict.fromkeys(of_personalizer("reward_slots"), {"reward": [{"slotId": "top", "value": 1.0}]}),
+    **{key: {"actions": [{"id": "red"}, {"id": "blue"}]} for key in of_personalizer("rank")},
+    **{key: {"value": 1.0} for key in of_personalizer("reward")},
+    **{key: {"actions": [{"id": "red"}], "slots": [{"id": "top"}]} for key in of_personalizer("rank_slots")},
+    **{key: {"reward": [{"slotId": "top", "value": 1.0}]} for key in of_personalizer("reward_slots")},
 }
 OPEN_ENDED = {each.id for each in OPERATIONS if each.media_type == "text/event-stream"}
 
