@@ -8,6 +8,7 @@ and the number of learners to the selector. Unknown keys are errors. Nothing of 
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import re
 import tomllib
@@ -70,11 +71,12 @@ class PortfolioConfig:
 
 
 def read(path: str | os.PathLike[str]) -> PortfolioConfig:
-    """Read a portfolio from a TOML file, and build it once so that everything is checked."""
+    """Read a portfolio from a TOML or JSON file, and build it once so that everything is checked."""
+    kind, loads = ("JSON", json.loads) if Path(path).suffix == ".json" else ("TOML", tomllib.loads)
     try:
-        content = tomllib.loads(read_bytes(path).decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UnreadableFile(f"{os.fspath(path)!r} is not valid TOML: {error}") from None
+        content = loads(read_bytes(path).decode("utf-8"))
+    except ValueError as error:  # of both formats
+        raise UnreadableFile(f"{os.fspath(path)!r} is not valid {kind}: {error}") from None
     except RecursionError:
         raise UnreadableFile(f"{os.fspath(path)!r} is nested too deeply") from None
     try:

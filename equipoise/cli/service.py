@@ -65,6 +65,7 @@ def serve(
             host=host,
             port=port,
             token_file=data / FILE,
+            data=None if memory else data,
             extra_hosts=allow_host or (),
             max_open=max_open,
             max_open_bytes=max_open_bytes,

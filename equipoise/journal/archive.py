@@ -68,6 +68,10 @@ class Archive:
         """Whether a segment has contexts of decisions before a time, but for those to keep."""
         return any(segment.unredacted(None, before, keep) for segment in self._segments())
 
+    def of_unit(self, unit: str) -> set[str]:
+        """The ids of the decisions of a unit in all segments, as `SQLiteJournal.of_unit`."""
+        return {id_ for segment in self._segments() for id_ in segment.of_unit(unit)}
+
     def redact(self, *, ids: Collection[str] | None, before: float | None, keep: Collection[str]) -> int:
         """Remove contexts and outcomes, as `SQLiteJournal.redact`; the number of events that only the archive has."""
         removed = 0

@@ -273,8 +273,10 @@ class LivePortfolio:
         """Do the same as `transact`, for asyncio: other tasks run until it is durable."""
         return await self._acall(self._transact, operation, *arguments)
 
-    def redact(self, ids: Collection[str] | None = None, *, before: float | None = None) -> int:
-        """Remove contexts and outcomes of closed decisions from the journal, of these ids or made before a time.
+    def redact(
+        self, ids: Collection[str] | None = None, *, before: float | None = None, unit: str | None = None
+    ) -> int:
+        """Remove contexts and outcomes of closed decisions from the journal: of these ids, a unit, or before a time.
 
         Decisions, rewards and certificates stay as they are: a base snapshot is kept, and a rebuild starts there.
         Returns the number of events that lost data.
@@ -284,9 +286,11 @@ class LivePortfolio:
         ids
             Ids of closed decisions, your own or the portfolio's.
         before
-            Seconds since 1970: the limit for decisions to be redacted. Give either this or `ids`.
+            Seconds since 1970: the limit for decisions to be redacted.
+        unit
+            The unit whose decisions are redacted; all must be closed. Give one of the three.
         """
-        return self._retainer.redact(ids, before)
+        return self._retainer.redact(ids, before, unit)
 
     def retain(self, retention: Retention) -> None:
         """Remove contexts and archive events after these times from now on."""

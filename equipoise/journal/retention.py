@@ -23,6 +23,7 @@ from equipoise.journal.archive import Archive
 from equipoise.journal.sqlite import LATEST_AMONG, SQLiteJournal
 from equipoise.portfolio.events import logger
 from equipoise.portfolio.settings import Retention
+from equipoise.portfolio.units import unit_key
 from equipoise.settings.checks import real
 from equipoise.types import Config
 
@@ -74,10 +75,14 @@ class Retainer:
         if self._thread is not None:
             self._thread.join()
 
-    def redact(self, ids: Ids, before: float | None) -> int:
+    def redact(self, ids: Ids, before: float | None, unit: str | None = None) -> int:
         """Remove contexts and outcomes of closed decisions; returns the number of events that lost data."""
-        if (ids is None) == (before is None):
-            raise InvalidArgument(f"ids is {ids!r:.80} and before is {before!r}, but exactly one must be given")
+        if [ids, before, unit].count(None) != 2:
+            given = f"ids is {ids!r:.80}, before is {before!r} and unit is {unit!r:.80}"
+            raise InvalidArgument(f"{given}, but exactly one must be given")
+        if unit is not None:
+            unit_key(unit)
+            ids = self._journal.of_unit(unit) | self._archive.of_unit(unit)
         if before is not None:
             before = real("before", before)
         if isinstance(ids, str):

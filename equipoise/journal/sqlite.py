@@ -345,6 +345,11 @@ class SQLiteJournal:
         """The events about a decision."""
         return self._events("subject = ? ORDER BY seq", id_)
 
+    def of_unit(self, unit: str) -> set[str]:
+        """The ids of the decisions of a unit whose events have their data; reads every event, but decodes few."""
+        found = self._events("kind = 'decided' AND redacted = 0 AND instr(data, ?)", unit.encode())
+        return {str(event.data["id"]) for event in found if event.data.get("unit") == unit}
+
     def time_of(self, seq: int) -> float | None:
         """The time of an event; None if it is not in the file."""
         rows = self._query("SELECT time FROM events WHERE seq = ?", seq)

@@ -314,9 +314,8 @@ class Portfolio:
     ) -> tuple[Decision, ...]:
         """Fill `k` slots with different offers; return a decision for each, all or, after an error, none.
 
-        Every slot is a round of its own, decided without the offers of the slots before it, with its own id,
-        propensity and reward: slots count as independent. With an `id`, their ids are `id`, `id/2`, `id/3` and so on.
-        The other arguments are those of `decide`.
+        Every slot is a round of its own, decided without the offers of the slots before it, with its own propensity and
+        reward: slots count as independent. With an `id`, their ids are `id`, `id/2`, `id/3` and so on.
 
         >>> from equipoise.features import Offers
         >>> from equipoise.learners import UCB
@@ -334,12 +333,11 @@ class Portfolio:
     ) -> Decision | None:
         """Return the decision that `decide` would repeat for a unit; None if it would decide a round."""
         with self._lock:
-            allowed = None if available is None else self._state.pool.indices(available)
-            return self._state.kept(unit_key(unit), context, allowed, at)
+            return self._state.kept(unit_key(unit), context, available, at)
 
     @property
     def units_bytes(self) -> int:
-        """About how many bytes the decisions take that units keep."""
+        """Return about how many bytes the decisions take that units keep."""
         return self._state.units.nbytes
 
     def learn(

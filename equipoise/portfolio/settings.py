@@ -388,6 +388,8 @@ def _contexts_age(given: Any) -> float | None:
 
 def _from_caller(name: str, value: Any) -> Any:
     """Refuse a float for a duration: `PortfolioSettings` holds seconds as floats, but callers give texts."""
+    if name == "sticky" and isinstance(value, float):
+        raise InvalidArgument(f"sticky is {value!r}, but must be a timedelta or a text such as '7d'")
     return check_deadline(name, value) if name == "deadline" and isinstance(value, float) else value
 
 

@@ -15,7 +15,7 @@ from equipoise.errors import DuplicateDecision, InvalidArgument
 from equipoise.features import Offers
 from equipoise.features.offers import as_offers
 from equipoise.portfolio.state import PortfolioState
-from equipoise.portfolio.tickets import Decision
+from equipoise.portfolio.tickets import MAX_ID_LENGTH, Decision
 from equipoise.settings.checks import count
 from equipoise.types import Context
 
@@ -59,6 +59,9 @@ def decide(
         raise InvalidArgument(f"k is {k}, but must be at most {offers.n_offered}, the number of offers to choose from")
     available = None if available is None else tuple(available)
     if id is not None:
+        longest = MAX_ID_LENGTH - len(slot_id("", k))
+        if isinstance(id, str) and len(id) > longest:
+            raise InvalidArgument(f"id has {len(id)} characters, but must have at most {longest} for {k} slots")
         known = [tickets.callers.round_of(slot_id(id, slot)) is not None for slot in range(1, k + 2)]
         if any(known) and known != [True] * k + [False]:
             raise another_size(id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from math import inf, isnan, nan
 from typing import Any
@@ -196,9 +196,10 @@ class PortfolioState:
             earlier, digest = tickets.remembered(id, context)
             if earlier is not None:
                 return earlier
-        allowed = None if available is None else self.pool.indices(available)
-        if key and id is None and (kept := self.kept(key, context, allowed, at)) is not None:
+        available = None if available is None else tuple(available)
+        if key and id is None and (kept := self.kept(key, context, available, at)) is not None:
             return kept
+        allowed = None if available is None else self.pool.indices(available)
         if context is not None:
             context = own_copy(context, "context", self.savable)
         before, time, round_ = tickets.time, self.admit(at), tickets.round + 1
@@ -221,12 +222,14 @@ class PortfolioState:
             self.expire(MAX_EXPIRED)
         return decision
 
-    def kept(self, key: bytes, context: Context, allowed: Container[int] | None, at: float | None) -> Decision | None:
-        """Return the decision that a unit keeps, if its action is offered and its learner may act."""
+    def kept(self, key: bytes, context: Context, available: Iterable[str] | None, at: float | None) -> Decision | None:
+        """Return the decision that a unit keeps, if its action is offered and its learner is available."""
         if self.settings.sticky is None:
             return None
         kept = self.units.find(key, self.tickets.moment(at) - self.settings.sticky)
-        if kept is None or (allowed is not None and kept.learner is not None and kept.learner not in allowed):
+        if kept is None:
+            return None
+        if available is not None and kept.learner is not None and kept.learner not in self.pool.indices(available):
             return None
         return as_offered(kept, context)
 

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,14 +17,15 @@ from starlette.routing import Match, Route, Router
 from equipoise.config import PortfolioConfig, check_served
 from equipoise.errors import EquipoiseError, JournalFailed
 from equipoise.serve import personalizer
+from equipoise.serve.created import Created
 from equipoise.serve.dashboard.sampler import watch
 from equipoise.serve.failures import MEDIA_TYPE, Refused, headers_of, log_fault, printable, problem_of
 from equipoise.serve.guard import Guard, logger
-from equipoise.serve.handlers import NDJSON, Call
+from equipoise.serve.handlers import NDJSON, Call, not_evaluated
 from equipoise.serve.hosted import MAX_EXPIRED, Hosted
 from equipoise.serve.openapi import Documents
 from equipoise.serve.routes import JSON, OPERATIONS, STATIC, Operation
-from equipoise.serve.schemas import EvaluationFailure, Problem
+from equipoise.serve.schemas import BulkFailure, EvaluationFailure, Problem
 from equipoise.serve.service import Opener, Service, Settings, open_in_memory
 from equipoise.serve.tokens import Token, Tokens
 
@@ -40,6 +42,7 @@ def create_app(
     tokens: Tokens | None = None,
     settings: Settings | None = None,
     open: Opener = open_in_memory,
+    data: Path | None = None,
 ) -> Guard:
     """The application as an ASGI callable; its `service` holds the portfolios.
 
@@ -55,8 +58,10 @@ def create_app(
         Limits of the service.
     open
         How portfolios are opened. Default: in memory, forgotten at the end.
+    data
+        Folder in which portfolios are kept that are created over HTTP. Default: none, they are forgotten.
     """
-    service, refused = Service(tokens or Tokens(), settings or Settings(), open), None
+    service, refused = Service(tokens or Tokens(), settings or Settings(), open, Created(data)), None
     try:
         for config in configs:
             check_served(config, service.names)
@@ -186,7 +191,7 @@ class Endpoint:
             raise Refused(415, "unsupported-media-type", f"Content-Type must be {allowed}")
         body = await _body(call.request, settings.max_batch_bytes if is_batch else settings.max_body_bytes)
         if not is_batch:
-            call.body = decode(body)
+            call.body, call.raw = decode(body), body
             return
         call.lines = [line for line in body.split(b"\n") if line.strip()]
         if not 0 < len(call.lines) <= settings.max_lines:
@@ -222,22 +227,31 @@ def _note(document: Problem, request: Request) -> None:
     request.scope["problem"] = document.type.rpartition(":")[2]
 
 
-OFREP_CODES = {400: "PARSE_ERROR", 404: "FLAG_NOT_FOUND", 413: "INVALID_CONTEXT", 422: "INVALID_CONTEXT"}
-
-
 def evaluation_failure(error: BaseException, request: Request) -> Response:
     """A failure in the form of OFREP, which knows the status 400 and not 422."""
+    failure = not_evaluated(error, request.path_params.get("name", ""))
+    return _ofrep_failure(error, request, failure)
+
+
+def bulk_failure(error: BaseException, request: Request) -> Response:
+    """A failure of all flags in the form of OFREP, which names no flag."""
+    failure = not_evaluated(error, "")
+    return _ofrep_failure(error, request, BulkFailure(failure.errorCode, failure.errorDetails))
+
+
+def _ofrep_failure(error: BaseException, request: Request, body: EvaluationFailure | BulkFailure) -> Response:
     document = problem_of(error)
     _note(document, request)
-    code = OFREP_CODES.get(document.status, "GENERAL")
-    if isinstance(error, Refused) and error.slug.isupper():
-        code = error.slug
     status = 400 if document.status == 422 else document.status
-    body = EvaluationFailure(request.path_params.get("name", ""), code, document.detail)
     return Response(msgspec.json.encode(body), status, headers_of(error), JSON)
 
 
-FORMS = {"problem": problem_response, "evaluation": evaluation_failure, "personalizer": personalizer.failure}
+FORMS = {
+    "problem": problem_response,
+    "evaluation": evaluation_failure,
+    "evaluations": bulk_failure,
+    "personalizer": personalizer.failure,
+}
 
 
 async def _unknown_path(scope: Any, receive: Any, send: Any) -> None:

@@ -61,8 +61,8 @@ class Engine(Protocol):
     async def run(self, operation: Callable[Concatenate[Hosted, P], T], *arguments: P.args, **options: P.kwargs) -> T:
         """Run an operation with the portfolio and `arguments`; return its result, or raise its error, when durable."""
 
-    async def forget(self, ids: Sequence[str]) -> int:
-        """Remove contexts and outcomes of closed decisions; return the number of events that lost data."""
+    async def forget(self, ids: Sequence[str] | None, unit: str | None = None) -> int:
+        """Remove contexts and outcomes of these closed decisions, or of a unit's; return how many events lost data."""
 
     def retain(self, retention: Retention) -> None:
         """Remove contexts and archive events after these times from now on."""
@@ -91,8 +91,8 @@ class MemoryEngine:
         self._hosted.time = self._clock.now()
         return operation(self._hosted, *arguments, **options)
 
-    async def forget(self, ids: Sequence[str]) -> int:
-        self._portfolio.check_finished(ids)
+    async def forget(self, ids: Sequence[str] | None, unit: str | None = None) -> int:
+        self._portfolio.check_finished(ids or ())
         return 0  # only open decisions have contexts
 
     def retain(self, retention: Retention) -> None:
@@ -234,8 +234,8 @@ class JournalEngine:
                 outcomes.append((None, error))
         return outcomes
 
-    async def forget(self, ids: Sequence[str]) -> int:
-        return await asyncio.to_thread(self._live.redact, ids)
+    async def forget(self, ids: Sequence[str] | None, unit: str | None = None) -> int:
+        return await asyncio.to_thread(self._live.redact, ids, unit=unit)
 
     def retain(self, retention: Retention) -> None:
         self._live.retain(retention)

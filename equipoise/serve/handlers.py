@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from equipoise.config import PortfolioConfig, check_served, parse
 from equipoise.errors import EquipoiseError, InvalidArgument, JournalBusy, JournalFailed, UnknownName
 from equipoise.learner import MinimalLearner
+from equipoise.portfolio.units import unit_key
 from equipoise.serve import metrics, schemas
 from equipoise.serve.excluding import excluding
 from equipoise.serve.failures import Refused, kind_of, log_fault, problem_of
 from equipoise.serve.guard import KEY_HEADER, WHOLE
 from equipoise.serve.hosted import MAX_EXPIRED, Hosted, Limits
-from equipoise.serve.reloading import reopen
+from equipoise.serve.reloading import archive, create, reopen
 from equipoise.serve.schemas import plain
 from equipoise.serve.service import ANYONE, Served, Service
 from equipoise.serve.streams import EventStream
-from equipoise.serve.tokens import Token
+from equipoise.serve.tokens import ALL, Token
 from equipoise.settings.sizes import arrays_of_at_most
 from equipoise.types import Config, Context
 
@@ -45,6 +49,7 @@ class Call:
     token: Token
     portfolio: Served | None = None
     body: Any = None
+    raw: bytes = b""  # the body as it was sent
     lines: list[bytes] | None = None  # of a batch
     accepts_key: bool = False  # whether the token may be in the header of Azure Personalizer
 
@@ -213,7 +218,10 @@ async def withdraw(call: Call) -> Response:
 
 
 async def forget(call: Call) -> Response:
-    return answer(schemas.Forgotten(await call.served.engine.forget(call.body.ids)))
+    ids, unit = call.body.ids, call.body.unit
+    if (ids is None) == (unit is None):
+        raise InvalidArgument("ids and unit are both given or both missing, but exactly one must be given")
+    return answer(schemas.Forgotten(await call.served.engine.forget(ids, unit)))
 
 
 async def expire(call: Call) -> Response:
@@ -320,18 +328,95 @@ def _change(hosted: Hosted, method: str, name: str) -> None:
         raise Refused(404, "unknown-learner", str(error)) from error
 
 
+OFREP_CODES = {400: "PARSE_ERROR", 404: "FLAG_NOT_FOUND", 413: "INVALID_CONTEXT", 422: "INVALID_CONTEXT"}
+
+
+def not_evaluated(error: BaseException, name: str) -> schemas.EvaluationFailure:
+    """Return a failure in the form of OFREP."""
+    document = problem_of(error)
+    code = OFREP_CODES.get(document.status, "GENERAL")
+    if isinstance(error, Refused) and error.slug.isupper():
+        code = error.slug
+    return schemas.EvaluationFailure(name, code, document.detail)
+
+
+def unit_of(attributes: Mapping[str, Any]) -> str | None:
+    """Return who is asked according to the attributes of an evaluation; None if they do not say."""
+    unit = attributes.get("targetingKey")
+    if unit in (None, ""):
+        return None
+    unit_key(unit)
+    return unit  # type: ignore[no-any-return]  # a text, as was checked
+
+
 async def evaluate(call: Call) -> Response:
-    """OFREP: a flag is a portfolio, its value the chosen action."""
-    served, attributes = call.served, call.body.context or {}
+    """OFREP: a flag is a portfolio, its value the chosen action; `targetingKey` is the unit."""
+    return answer(await _evaluate(call, call.served))
+
+
+async def _evaluate(call: Call, served: Served) -> schemas.Evaluation:
+    attributes = call.body.context or {}
     try:
-        context = served.reader.read_attributes(attributes)
+        unit, context = unit_of(attributes), served.reader.read_attributes(attributes)
     except EquipoiseError as error:
         raise Refused(400, "INVALID_CONTEXT", str(error)) from error
     limits = call.service.limits(served.name)
-    decision = await served.engine.run(Hosted.decide, context, None, limits, None, call.token.name)
+    decision = await served.engine.run(Hosted.decide, context, None, limits, None, call.token.name, unit)
     value = plain(decision.action) if decision.action_id is None else decision.action_id
     metadata = {"decision": decision.id, "learner": decision.learner_name or ""}
-    return answer(schemas.Evaluation(served.name, value, str(value), "SPLIT", metadata))
+    return schemas.Evaluation(served.name, value, str(value), "SPLIT", metadata)
+
+
+async def evaluate_all(call: Call) -> Response:
+    """OFREP: evaluate the portfolios in which units keep their decisions, so that polling draws no rounds."""
+    if unit_of(call.body.context or {}) is None:
+        raise Refused(400, "TARGETING_KEY_MISSING", "context has no targetingKey, but all flags are evaluated for one")
+    served = [each for name, each in sorted(call.service.portfolios.items()) if call.token.allows("decide", name)]
+    flags = [_flag(call, each) for each in served if each.config.settings.sticky is not None]
+    body = encode(schemas.Evaluations(list(await asyncio.gather(*flags))))
+    tag = f'"{sha256(body).hexdigest()[:32]}"'
+    if tag in call.request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers={"ETag": tag})
+    return Response(body, media_type="application/json", headers={"ETag": tag})
+
+
+async def _flag(call: Call, served: Served) -> schemas.Evaluation | schemas.EvaluationFailure:
+    try:
+        return await _evaluate(call, served)
+    except Exception as error:  # which concerns this flag only
+        log_fault(error, call.request.scope["request_id"])
+        return not_evaluated(error, served.name)
+
+
+async def create_portfolio(call: Call) -> Response:
+    if not call.token.covers(ALL):
+        raise Refused(403, "forbidden", "the token does not have the scope 'admin' for all portfolios")
+    document = json.loads(call.raw, object_pairs_hook=_unique)
+
+    def checked() -> PortfolioConfig:
+        with arrays_of_at_most(call.service.settings.max_state_bytes):
+            config = parse(document)
+            check_served(config, ())
+            config.portfolio()
+        return config
+
+    config = await asyncio.to_thread(checked)
+    await create(call.service, document, config)
+    return answer(schemas.PortfolioChange(config.name, "created"), 201)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    keys = [key for key, _ in pairs]
+    if len(set(keys)) < len(keys):
+        twice = next(key for k, key in enumerate(keys) if key in keys[:k])
+        raise InvalidArgument(f"the document has the key {twice!r:.80} twice, but keys must differ")
+    return dict(pairs)
+
+
+async def archive_portfolio(call: Call) -> Response:
+    name = call.request.path_params["name"]
+    await archive(call.service, name)
+    return answer(schemas.PortfolioChange(name, "archived"))
 
 
 async def expose_metrics(call: Call) -> Response:

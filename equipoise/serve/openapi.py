@@ -10,18 +10,29 @@ import asyncio
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from types import UnionType
 from typing import Any
 
 import msgspec
 
 from equipoise import __version__
 from equipoise.config import PortfolioConfig
-from equipoise.serve import failures, personalizer, schemas
+from equipoise.serve import failures, handlers, personalizer, schemas
 from equipoise.serve.examples import decide_request, evaluate_request
 from equipoise.serve.guard import KEY_HEADER
 from equipoise.serve.handlers import NDJSON
 from equipoise.serve.routes import OPERATIONS, Operation
 
+EXAMPLES = {"decide": decide_request, "evaluate": evaluate_request, "evaluate_all": evaluate_request}
+DOCUMENT = {
+    "version": 1,
+    "name": "banners",
+    "sticky": "7d",
+    "reward": {"range": [0, 1], "deadline": "24h", "default": 0.0},
+    "actions": {"names": ["red", "blue", "green"]},
+    "learner": [{"use": "UCB", "arms": 3}, {"use": "EpsilonGreedy", "arms": 3, "epsilon": 0.1}],
+}
+PROBABILITIES = ("learner_probability", "action_probability", "propensity")
 MAX_DOCUMENTS = 16  # that are kept
 REF = "#/components/schemas/{name}"
 PROBES = frozenset({"ready", "portfolio_ready"})
@@ -35,20 +46,43 @@ PATTERNS = {
     "id": schemas.ID_PATTERN,
     "event": personalizer.EVENT_PATTERN,
 }
-FAILURES = {"evaluation": schemas.EvaluationFailure, "personalizer": personalizer.ErrorResponse}
+FAILURES = {
+    "evaluation": schemas.EvaluationFailure,
+    "evaluations": schemas.BulkFailure,
+    "personalizer": personalizer.ErrorResponse,
+}
 SECURITY = {
     "token": {"type": "http", "scheme": "bearer"},
     "key": {"type": "apiKey", "in": "header", "name": KEY_HEADER.decode()},
 }
 
+# Of operations whose bodies can be lines: examples of requests and answers.
+DECIDED = {"action": 0, "action_id": "red", "learner": "UCB", "drawn": "UCB", **dict.fromkeys(PROBABILITIES, 1.0)}
+UNKNOWN = {"type": "urn:equipoise:problem:unknown-decision", "title": "Not Found", "status": 404}
+LINES: Mapping[str, tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]] = {
+    "decide": (
+        [{"id": "visit-1"}, {"unit": "user-7"}],
+        [{"line": k, "status": 200, "decision": {"id": id_, **DECIDED}} for k, id_ in ((1, "visit-1"), (2, "a3-17"))],
+    ),
+    "rewards": (
+        [{"id": "visit-1", "reward": 1.0}, {"id": "visit-2", "reward": 0.0}],
+        [{"line": 1, "status": 200, "id": "visit-1"}, {"line": 2, "status": 404, "id": "visit-2", "problem": UNKNOWN}],
+    ),
+}
+
 # Of the answer to an operation: the operation that continues it, and where its parameters or its body are found.
 NAME, ID = {"name": "$request.path.name"}, "$response.body#/id"
 LEARNER = {**NAME, "learner": "$response.body#/name"}
+CREATED = {"name": "$response.body#/name"}
 LINKS: Mapping[str, Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]]] = {
     "decide": {
         "rewards": (NAME, {"id": ID}),
         "withdraw": (NAME, {"id": ID}),
         "decision": ({**NAME, "id": ID}, {}),
+    },
+    "create_portfolio": {"portfolio": (CREATED, {}), "archive_portfolio": (CREATED, {})},
+    "evaluate_all": {
+        "rewards": ({"name": "$response.body#/flags/0/key"}, {"id": "$response.body#/flags/0/metadata/decision"})
     },
     "evaluate": {"rewards": (NAME, {"id": "$response.body#/metadata/decision"})},
     "portfolios": {"portfolio": ({"name": "$response.body#/portfolios/0"}, {})},
@@ -77,8 +111,11 @@ class Documents:
 def description(portfolios: Mapping[str, PortfolioConfig]) -> dict[str, Any]:
     """Return the description for somebody who may see these portfolios."""
     types = [each for operation in OPERATIONS for each in (operation.request, operation.response) if _is_struct(each)]
-    types += [schemas.Problem, schemas.EvaluationFailure, schemas.Line, personalizer.ErrorResponse]
+    types += [schemas.Decided, schemas.Slate, schemas.DecisionLine, schemas.Line, schemas.Problem]
+    types += [schemas.Evaluation, schemas.EvaluationFailure, schemas.BulkFailure]
+    types.append(personalizer.ErrorResponse)
     _, components = msgspec.json.schema_components(types, ref_template=REF)
+    components["Evaluations"]["properties"]["flags"]["items"] = _schema(schemas.Evaluation | schemas.EvaluationFailure)
     ranges = [config.reward_range for config in portfolios.values()]
     limits = [limit for limit in ranges if limit is not None]
     if limits and len(limits) == len(ranges):
@@ -100,13 +137,15 @@ def _is_struct(kind: Any) -> bool:
 
 
 def _schema(kind: Any) -> dict[str, Any]:
+    if isinstance(kind, UnionType):
+        return {"anyOf": [_schema(each) for each in kind.__args__]}
     return {"$ref": REF.format(name=kind.__name__)} if _is_struct(kind) else {"type": "string"}
 
 
 def _describe(operation: Operation, portfolios: Mapping[str, PortfolioConfig]) -> dict[str, Any]:
     answers = {operation.media_type: {"schema": _schema(operation.response)}}
-    if operation.batch:
-        answers[NDJSON] = {"schema": {"type": "string"}}
+    if operation.id in LINES:
+        answers[NDJSON] = _lines(LINES[operation.id][1])
     success: dict[str, Any] = {"description": "Success", **({} if operation.success == 204 else {"content": answers})}
     if operation.id in LINKS:
         success["links"] = {id_: _link(id_, *where) for id_, where in LINKS[operation.id].items()}
@@ -116,6 +155,7 @@ def _describe(operation: Operation, portfolios: Mapping[str, PortfolioConfig]) -
     described: dict[str, Any] = {
         "operationId": operation.id,
         "summary": operation.summary,
+        "tags": [_tag(operation)],
         "parameters": [_parameter(name, portfolios) for name in re.findall(r"{(\w+)}", operation.path)],
         "responses": responses,
     }
@@ -127,10 +167,26 @@ def _describe(operation: Operation, portfolios: Mapping[str, PortfolioConfig]) -
         content: dict[str, Any] = {"application/json": {"schema": _schema(operation.request)}}
         if examples := _examples(operation, portfolios):
             content["application/json"]["examples"] = examples
-        if operation.batch:
-            content[NDJSON] = {"schema": {"type": "string"}}
+        if operation.id in LINES:
+            content[NDJSON] = _lines(LINES[operation.id][0])
         described["requestBody"] = {"required": True, "content": content}
     return described
+
+
+def _tag(operation: Operation) -> str:
+    """Return the group of routes that an operation belongs to."""
+    if operation.path.startswith("/ofrep/"):
+        return "Flags"
+    if operation.handler.__module__ != handlers.__name__:
+        return "Dashboard"
+    groups = {"decide": "Decisions", "reward": "Decisions", "read": "State", "admin": "Administration"}
+    return "Process" if operation.scope is None else groups[operation.scope]
+
+
+def _lines(examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the content of lines of JSON, with an example."""
+    text = "".join(msgspec.json.encode(each).decode() + "\n" for each in examples)
+    return {"schema": {"type": "string"}, "examples": {"lines": {"summary": "One line each", "value": text}}}
 
 
 def _problems(operation: Operation) -> Sequence[int]:
@@ -167,7 +223,9 @@ def _link(operation_id: str, parameters: Mapping[str, str], body: Mapping[str, s
 
 def _examples(operation: Operation, portfolios: Mapping[str, PortfolioConfig]) -> dict[str, Any]:
     """Return a body for each portfolio, with the context that its file declares."""
-    make = {"decide": decide_request, "evaluate": evaluate_request}.get(operation.id)
+    if operation.id == "create_portfolio":
+        return {"arms": {"summary": "Two learners over three actions", "value": DOCUMENT}}
+    make = EXAMPLES.get(operation.id)
     if make is None:
         return {}
     return {name: {"summary": f"For {name}", "value": make(config)} for name, config in portfolios.items()}

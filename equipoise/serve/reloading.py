@@ -10,14 +10,15 @@ import asyncio
 import logging
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from equipoise.config import SERVED_NAME, PortfolioConfig, check_served, config_files, read
-from equipoise.errors import InvalidArgument, UnreadableFile
+from equipoise.errors import InvalidArgument, StoreConflict, UnreadableFile
 from equipoise.journal.declaring import Plan
 from equipoise.serve.contexts import ContextReader
+from equipoise.serve.failures import Refused
 from equipoise.serve.hosted import Hosted
 from equipoise.serve.service import Failed, Run, Served, Service, describe
 from equipoise.settings.sizes import arrays_of_at_most
@@ -34,14 +35,64 @@ async def here(function: Callable[..., Any], *arguments: Any) -> Any:
 async def apply_files(service: Service, path: Path, run: Run = asyncio.to_thread) -> None:
     """Serve what the files say: open new portfolios and failed ones, change others, and close those without a file."""
     async with service.changes:
-        files = {str(file): file for file in config_files(path)}
+        files = {str(file): file for file in files_of(service, path)}
         names: dict[str, Path] = {}
         for file in files.values():
             names[await _apply(service, file, names, run)] = file
         for name in [*service.portfolios, *service.failed]:
-            if name not in names:
+            if name not in names and name not in service.created:
                 await service.remove(name, run)
                 logger.info("%s has no file any more and is not served; its journal is kept", name)
+
+
+def files_of(service: Service, path: Path) -> list[Path]:
+    """Return the files of all portfolios: those at `path`, and the documents of the created ones."""
+    created = service.created.files()
+    if created and path.is_dir() and not any(path.glob("*.toml")):
+        return created
+    return [*config_files(path), *created]
+
+
+async def create(
+    service: Service, document: Mapping[str, Any], config: PortfolioConfig, run: Run = asyncio.to_thread
+) -> None:
+    """Serve a new portfolio, whose document is kept."""
+    name, created = config.name, service.created
+    async with service.changes:
+        if service.stopping:
+            raise Refused(503, "stopped", "the service is stopping", {"Retry-After": "5"})
+        if name in service.portfolios or name in service.failed or name in created:
+            raise Refused(409, "duplicate-portfolio", f"portfolio {name!r} exists")
+        if created.leftovers(name):
+            detail = f"a journal of an earlier portfolio {name!r} is kept: give another name, or move the journal away"
+            raise Refused(409, "kept-journal", detail)
+        if len(service.names) >= service.settings.max_portfolios:
+            detail = f"{len(service.names)} portfolios are served, which is the maximum: archive one"
+            raise Refused(409, "too-many-portfolios", detail)
+        file = await run(created.add, name, document)
+        try:
+            await service.reopen(config, file, run)
+        except BaseException as error:
+            await run(created.discard, name)
+            if isinstance(error, StoreConflict):
+                raise InvalidArgument(str(error)) from error
+            raise
+    logger.info("%s was created", name)
+
+
+async def archive(service: Service, name: str, run: Run = asyncio.to_thread) -> None:
+    """Serve a created portfolio no more, and move its document and its journal to the archive."""
+    async with service.changes:
+        known: Served | Failed | None = service.portfolios.get(name) or service.failed.get(name)
+        if known is None:
+            raise Refused(404, "unknown-portfolio", "there is no portfolio of this name")
+        if name not in service.created or known.file != service.created.file(name):
+            where = "" if known.file is None else f" {known.file.name}"
+            detail = f"portfolio {name!r} comes from a file{where}: remove the file, then send SIGHUP"
+            raise Refused(409, "portfolio-of-a-file", detail)
+        await service.remove(name, run)
+        await run(service.created.archive, name)
+    logger.info("%s was archived", name)
 
 
 async def _apply(service: Service, file: Path, names: dict[str, Path], run: Run) -> str:

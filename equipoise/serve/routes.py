@@ -14,7 +14,8 @@ from equipoise.serve.handlers import Call
 PORTFOLIO = "/v1/portfolios/{name}"
 LEARNER = PORTFOLIO + "/learners/{learner}"
 DECISIONS = PORTFOLIO + "/decisions"
-FLAG = "/ofrep/v1/evaluate/flags/{name}"
+FLAGS = "/ofrep/v1/evaluate/flags"
+FLAG = FLAGS + "/{name}"
 JSON, STREAM = "application/json", "text/event-stream"
 GLANCE = "All portfolios at a glance"
 Handler = Callable[[Call], Awaitable[Response]]
@@ -87,6 +88,15 @@ OPERATIONS = (
         *("Close decisions whose deadlines were extended at a start", None, schemas.Expired),
     ),
     _read("portfolios", "/v1/portfolios", handlers.list_portfolios, "List the portfolios", schemas.PortfolioList),
+    Operation(
+        *("create_portfolio", "POST", "/v1/portfolios", handlers.create_portfolio, "admin", "Create a portfolio"),
+        *(schemas.PortfolioDocument, schemas.PortfolioChange, (409, 503), 201),
+    ),
+    Operation(
+        *("archive_portfolio", "DELETE", PORTFOLIO, handlers.archive_portfolio, "admin"),
+        *("Archive a portfolio that was created", None, schemas.PortfolioChange, (409,)),
+        failed=True,
+    ),
     _read("portfolio", PORTFOLIO, handlers.show_portfolio, "Standing, certificate and health", schemas.PortfolioStatus),
     _read(
         *("eliminations", PORTFOLIO + "/eliminations", handlers.list_eliminations, "Proofs of eliminations"),
@@ -115,6 +125,11 @@ OPERATIONS = (
         *(schemas.EvaluationRequest, schemas.Evaluation),
         form="evaluation",
     ),
+    Operation(
+        *("evaluate_all", "POST", FLAGS, handlers.evaluate_all, "decide", "Evaluate all flags of a unit (OFREP)"),
+        *(schemas.EvaluationRequest, schemas.Evaluations),
+        form="evaluations",
+    ),
     _read("metrics", "/metrics", handlers.expose_metrics, "Measurements for Prometheus", str, media_type="text/plain"),
     _read("health", "/healthz", handlers.health, "Whether the process works", schemas.Health, scope=None),
     _read("ready", "/readyz", handlers.ready, "Whether it takes requests", schemas.Health, scope=None),
@@ -124,6 +139,7 @@ OPERATIONS = (
         scope=None,
     ),
     _read("page", "/", dashboard.page, "The dashboard", str, scope=None, media_type="text/html"),
+    _read("docs", "/docs", dashboard.docs, "This description as a page", str, scope=None, media_type="text/html"),
     _read("overview", "/v1/overview", dashboard.overview, GLANCE, schemas.Overview, statuses=(503,)),
     _read(
         *("watch_overview", "/v1/overview/live", dashboard.watch_overview, f"{GLANCE}, from now on", str),

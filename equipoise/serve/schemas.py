@@ -257,7 +257,7 @@ class EvaluationFailure(Struct):
 class Evaluations(Struct):
     """All flags that could be evaluated for a unit, and the ones that could not."""
 
-    flags: list[Evaluation | EvaluationFailure]
+    flags: list[Any]  # each an `Evaluation` or an `EvaluationFailure`
 
 
 class BulkFailure(Struct):

@@ -19,14 +19,15 @@ from typing import Any
 
 import uvicorn
 
-from equipoise.config import check_served, config_files, read
+from equipoise.config import check_served, read
 from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.serve.app import application
 from equipoise.serve.connection import MAX_CONNECTIONS, Connection, Crowd
+from equipoise.serve.created import Created
 from equipoise.serve.dashboard.files import files
 from equipoise.serve.guard import is_local
 from equipoise.serve.logs import log_as_json
-from equipoise.serve.reloading import apply_files, here
+from equipoise.serve.reloading import apply_files, files_of, here
 from equipoise.serve.service import LOOPBACK_HOSTS, Opener, Service, Settings
 from equipoise.serve.tokens import Tokens, read_tokens, tokens_to_serve
 
@@ -87,6 +88,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     token_file: Path,
+    data: Path | None = None,
     extra_hosts: Sequence[str] = (),
     max_open: int = Settings.max_open,
     require_tokens: bool = False,
@@ -100,21 +102,25 @@ def serve(
 
     `path` is a file `portfolio.toml` or a folder of such files. `token_file` need not exist. The service is also
     addressed by the names in `extra_hosts`, such as the name of a reverse proxy. Tokens are required with
-    `require_tokens`, and in a data folder that has had some. With `debug`, every request is logged.
+    `require_tokens`, and in a data folder that has had some. Portfolios that are created over HTTP are kept in the
+    folder `data`, or forgotten without one. With `debug`, every request is logged.
     """
     os.umask(0o077)  # journals hold contexts of users
     tokens = tokens_to_serve(token_file, require_tokens)
     check_names(host, extra_hosts, tokens)
-    paths = config_files(path)
+    created = Created(data)
+    created.finish()
+    service = Service(tokens, Settings(), open_portfolio, created)
+    paths = files_of(service, path)
     if len(paths) == 1:  # a fault is said at once, in a line
         check_served(read(paths[0]), ())
-    file_limit(len(paths))
+    n_files = file_limit(len(paths))
     files()  # of the dashboard: read them before other files take all descriptors
     listener = bind(host, port)
     log_as_json(debug=debug)
     limits = {"max_open": max_open, "max_open_bytes": max_open_bytes, "max_state_bytes": max_state_bytes}
-    settings = Settings(hosts=hosts_for(host, extra_hosts, LOOPBACK_HOSTS), **limits)  # type: ignore[arg-type]
-    service = Service(tokens, settings, open_portfolio)
+    limits["max_portfolios"] = (n_files - OTHER_FILES - MIN_CONNECTIONS) // FILES_PER_PORTFOLIO
+    service.settings = Settings(hosts=hosts_for(host, extra_hosts, LOOPBACK_HOSTS), **limits)  # type: ignore[arg-type]
     signals = Signals()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:

@@ -15,6 +15,7 @@ from equipoise.config import SERVED_NAME, PortfolioConfig, check_served
 from equipoise.errors import EquipoiseError
 from equipoise.journal import open as open_journal
 from equipoise.serve.contexts import ContextReader
+from equipoise.serve.created import Created
 from equipoise.serve.dashboard.board import Board
 from equipoise.serve.engine import Engine, JournalEngine, MemoryEngine
 from equipoise.serve.hosted import BYTES_PER_OPEN, MAX_OPEN, MAX_SHARE, Limits
@@ -42,6 +43,7 @@ class Settings:
     max_open: int = MAX_OPEN  # decisions of a portfolio that wait for their rewards; more would fill the memory
     max_open_bytes: int | None = None  # that they take; by default `BYTES_PER_OPEN` for each
     max_state_bytes: int = 64 * MIB  # of the largest array of a learner
+    max_portfolios: int = 100  # after which no more are created over HTTP
 
     @property
     def open_bytes(self) -> int:
@@ -115,6 +117,7 @@ class Service:
     tokens: Tokens  # without any, requests of this machine may do everything, and others nothing
     settings: Settings
     open: Opener
+    created: Created = field(default_factory=Created)
     metrics: Metrics = field(default_factory=Metrics)
     portfolios: dict[str, Served] = field(default_factory=dict)
     failed: dict[str, Failed] = field(default_factory=dict)
@@ -149,6 +152,7 @@ class Service:
     async def remove(self, name: str, run: Run) -> None:
         """Serve a portfolio no more; its journal is closed and kept."""
         self.failed.pop(name, None)
+        self.metrics.statuses.pop(name, None)
         served = self.portfolios.pop(name, None)
         if served is not None:
             with suppress(EquipoiseError):

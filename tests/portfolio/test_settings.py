@@ -31,6 +31,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "aggregate": {"aggregate": "sum", "deadline": 5, "default_reward": 0.0},
     "delays": {"delays": "independent"},
     "window": {"window": 9, "delays": "exogenous"},
+    "sticky": {"sticky": "7d"},
     "fallback": {"fallback": 1},
     "explore": {"explore": 0.25},
     "reward_range": {"reward_range": (0.0, 2.0)},
@@ -50,6 +51,7 @@ WRONG: dict[str, list[Any]] = {
     "aggregate": ["mean", "", *NO_WORDS],
     "delays": ["none", *NO_WORDS],
     "window": [0, 3.0, *NO_NUMBERS],
+    "sticky": ["soon", 0, 5, -3, "-1s", "5", "0s", *NO_NUMBERS],
     "explore": [1.5, -0.1, *NO_NUMBERS],
     "reward_range": [[1, 0], [0, 1, 2], [0], 3, True, "01", [False, True], [0, nan], [0, inf], [0, "1"], [[0], 1]],
     "clip": ["yes", 1, 0.0, [True], nan],
@@ -271,7 +273,8 @@ def test_a_change_at_run_time_stays_until_its_declaration_changes(tmp_path: Path
 
 
 CHANGEABLE = [each.name for each in fields(PortfolioSettings) if each.metadata["changeable"]]
-SECOND: dict[str, dict[str, Any]] = {  # a third value, next to the default and the one of `OTHERS`
+SECOND: dict[str, dict[str, Any]] = {
+    "sticky": {"sticky": "1h"},  # a third value, next to the default and the one of `OTHERS`
     "share_data": {"share_data": False},
     "deadline": {"deadline": 7, "default_reward": 0.0},
     "default_reward": {"deadline": 5, "default_reward": 0.75},

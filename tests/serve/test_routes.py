@@ -116,13 +116,13 @@ def test_a_batch_has_a_result_for_every_line(service: TestClient) -> None:
 def test_a_batch_lets_others_in_between_its_lines(service: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
     monkeypatch.setattr(handlers, "LINES_AT_ONCE", 3)
-    learn_lines = handlers._learn_lines
+    respond = handlers._respond
 
-    def noted(hosted: Any, some: list[Any], request_id: str) -> Any:
+    def noted(hosted: Any, some: list[Any], *more: Any) -> Any:
         sizes.append(len(some))
-        return learn_lines(hosted, some, request_id)
+        return respond(hosted, some, *more)
 
-    monkeypatch.setattr(handlers, "_learn_lines", noted)
+    monkeypatch.setattr(handlers, "_respond", noted)
     ids = [decide(service)["id"] for _ in range(8)]
     body = "\n".join(json.dumps({"id": id_, "reward": 1.0}) for id_ in ids)
     answer = service.post("/v1/portfolios/arms/rewards", content=body, headers=NDJSON)

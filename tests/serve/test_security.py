@@ -38,7 +38,7 @@ def of_personalizer(*ids: str) -> set[str]:
 
 # What every route asks for, said a second time: a route that is added or changed needs a row here.
 NEEDED = {
-    "decide": {"decide", "evaluate", *of_personalizer("rank", "rank_slots")},
+    "decide": {"decide", "evaluate", "evaluate_all", *of_personalizer("rank", "rank_slots")},
     "reward": {
         *("rewards", "withdraw"),
         *of_personalizer("reward", "reward_slots", "activate", "activate_slots"),
@@ -47,9 +47,13 @@ NEEDED = {
         *("portfolios", "portfolio", "eliminations", "events", "metrics", "overview", "watch_overview", "view"),
         *("watch_portfolio", "timeline", "learner", "decisions", "decision"),
     },
-    "admin": {"reopen", "add_learner", "change_learner", "remove_learner", "forget", "expire"},
-    None: {"health", "ready", "portfolio_ready", "page"},
+    "admin": {
+        *("reopen", "add_learner", "change_learner", "remove_learner", "forget", "expire", "create_portfolio"),
+        "archive_portfolio",
+    },
+    None: {"health", "ready", "portfolio_ready", "page", "docs"},
 }
+FOR_ALL = {"create_portfolio"}  # which need a token for all portfolios
 COVERED, FOREIGN = "arms", "colors"
 # What a request that is carried out says; others say nothing.
 BODIES: dict[str, dict[str, Any]] = {
@@ -58,6 +62,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "forget": {"ids": ["closed"]},
     "add_learner": {"use": "UCB", "settings": {"arms": 3}},
     "change_learner": {"state": "suspended"},
+    "evaluate_all": {"context": {"targetingKey": "user-7"}},
+    "create_portfolio": {"version": 1, "learner": [{"use": "UCB", "arms": 2}]},
     **{key: {"actions": [{"id": "red"}, {"id": "blue"}]} for key in of_personalizer("rank")},
     **{key: {"value": 1.0} for key in of_personalizer("reward")},
     **{key: {"actions": [{"id": "red"}], "slots": [{"id": "top"}]} for key in of_personalizer("rank_slots")},
@@ -90,7 +96,11 @@ def cells() -> Iterator[Any]:
                     expected = None
                 elif holder in ("nobody", "wrong"):
                     expected = 401
-                elif own not in (scope, "all") or (named and holder.startswith("foreign")):
+                elif (
+                    own not in (scope, "all")
+                    or (named and holder.startswith("foreign"))
+                    or (operation.id in FOR_ALL and holder != "all")
+                ):
                     expected = 403
                 elif only and holder == "all":  # which covers several portfolios
                     expected = 404
@@ -131,6 +141,8 @@ def test_who_may_do_what(
             path = path.replace("greedy", f"old-{holder}")
             table = {"use": "UCB", "settings": {"arms": 3}}
             assert service.post(path, json=table, headers=everything).status_code == 201
+        elif operation.id == "archive_portfolio":  # of a portfolio that the holder's token covers
+            return archive_covered(service, secrets, holder)
         elif operation.scope != "read":
             assert service.patch(learner, json={"state": "active"}, headers=everything).status_code == 200
         decide = "/v1/portfolios/arms/decide"
@@ -138,6 +150,8 @@ def test_who_may_do_what(
         assert [answer.status_code for answer in ids] == [200, 200]
         path = path.replace("decisions/open", f"decisions/{operation.id}-{holder}-0")
     body = dict(BODIES.get(operation.id, {}))
+    if operation.id == "create_portfolio":
+        body["name"] = f"new-{holder}"
     if "id" in body:
         body["id"] = f"{operation.id}-{holder}-0"
     answer = service.request(operation.method, path, headers=headers, **({"json": body} if operation.request else {}))
@@ -147,10 +161,16 @@ def test_who_may_do_what(
         assert answer.status_code == expected, answer.text
         if operation.form == "personalizer":
             assert answer.json()["error"]["code"] == {401: "401", 403: "403", 404: "ResourceNotFound"}[expected]
-        elif operation.id != "evaluate":
+        elif not operation.id.startswith("evaluate"):
             assert answer.json()["type"].endswith(
                 {401: "unauthenticated", 403: "forbidden", 404: "unknown-portfolio"}[expected]
             )
+
+
+def archive_covered(service: Any, secrets: dict[str, str], holder: str) -> None:
+    """A file is not archived, whoever asks: what a token with the scope gets is the refusal of the portfolio."""
+    answer = service.delete("/v1/portfolios/arms", headers=bearer(secrets[holder]))
+    assert answer.status_code == 409 and answer.json()["type"].endswith("portfolio-of-a-file")
 
 
 def test_a_token_sees_its_portfolios_only(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ MEDIA_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-PAGE = "index.html"
+PAGE, DOCS = "index.html", "docs.html"
 THEME = "theme.css"
 
 

@@ -18,7 +18,7 @@ from equipoise.errors import JournalFailed, UnknownName
 from equipoise.serve import schemas
 from equipoise.serve.dashboard import decisions
 from equipoise.serve.dashboard.board import Board
-from equipoise.serve.dashboard.files import File, files
+from equipoise.serve.dashboard.files import DOCS, File, files
 from equipoise.serve.dashboard.files import page as page_file
 from equipoise.serve.dashboard.reading import Reading, about_learner
 from equipoise.serve.dashboard.sampler import PERIOD_SECONDS, fresh
@@ -50,6 +50,10 @@ def _accepts_gzip(request: Request) -> bool:
 
 async def page(call: Call) -> Response:
     return _send(page_file(len(call.service.tokens) > 0), call.request)
+
+
+async def docs(call: Call) -> Response:
+    return _send(files()[DOCS], call.request)
 
 
 async def static_file(call: Call) -> Response:
