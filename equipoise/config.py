@@ -23,6 +23,7 @@ from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName, Unkno
 from equipoise.features.maps import map_from_plain
 from equipoise.learner import find
 from equipoise.portfolio import Portfolio, old_forms
+from equipoise.portfolio.inputs import adopt_schema
 from equipoise.portfolio.settings import PortfolioSettings, Retention, file_keys
 from equipoise.selector import Updates
 from equipoise.settings.checks import text
@@ -57,7 +58,9 @@ class PortfolioConfig:
 
     def learners(self) -> list[Any]:
         tables = enumerate(self.learner_tables, start=1)
-        return [make_learner(f"learner {i}", table, self.reward_range) for i, table in tables]
+        learners = [make_learner(f"learner {i}", table, self.reward_range) for i, table in tables]
+        adopt_schema(learners, self.settings.schema, self.settings.action_names)  # selectors look at features
+        return learners
 
     def portfolio(self) -> Portfolio:
         """A new portfolio."""
@@ -138,16 +141,39 @@ def _settings(content: Mapping[str, Any]) -> PortfolioSettings:
     content, paths = old_forms.settings(content), file_keys()
     grouped = {path[0] for path in paths.values() if len(path) > 1}
     plain = [path[0] for path in paths.values() if len(path) == 1]
-    _check_keys("key", content, ("version", "name", *plain, *sorted(grouped), *TABLES))
+    _check_keys("key", content, ("version", "name", *plain, *sorted({*grouped, "context"}), *TABLES))
+    schema = _schema(content)
     for table in grouped:
         known = [path[1] for path in paths.values() if path[0] == table and len(path) > 1]
+        known += ["features"] if table == "actions" else []
         _check_keys(f"key of [{table}]", _table(table, content.get(table, {})), known)
     given: Config = {}
     for name, path in paths.items():
         holder = content if len(path) == 1 else content.get(path[0], {})
         if path[-1] in holder:
             given[name] = holder[path[-1]]
-    return PortfolioSettings.given(given)
+    return PortfolioSettings.given({**given, "schema": schema})
+
+
+def _schema(content: Mapping[str, Any]) -> Config | None:
+    """Return the schema of a file: tables of features, and [schema] for what follows from unknown names."""
+    actions = _table("actions", content.get("actions", {}))
+    sides = {"context": content.get("context"), "actions": actions.get("features")}
+    for table, lists in (("context", _table("context", sides["context"] or {})), ("actions", actions)):
+        if isinstance(lists.get("features"), list):
+            raise InvalidArgument(
+                _REMEDY.format(table=table, of="context" if table == "context" else "actions.features")
+            )
+    rules = _table("schema", content.get("schema", {}))
+    _check_keys("key of [schema]", rules, ("unknown", "hashed"))
+    given = {side: _table(side, table) for side, table in sides.items() if table is not None}
+    return {**given, **rules} if given or rules else None
+
+
+_REMEDY = (
+    "features of [{table}] is a list, as earlier releases had it, but each feature must have a table with its type: "
+    '[{of}.NAME] with type = "number", and with scaled = false and missing = "zero" for the column that it was'
+)
 
 
 def _table(name: str, value: Any) -> dict[str, Any]:

@@ -47,7 +47,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeGuard, TypeVar, cast, ge
 import numpy as np
 
 from equipoise.errors import IncompatibleLearner, InvalidArgument, UnknownName
-from equipoise.features import FeatureMap, Offers
+from equipoise.features import FeatureMap, Offers, Schema
 from equipoise.types import Action, Array, Config, Context, Outcome, Plain, State
 
 ACCEPTS = frozenset({"off_policy", "agreed", "weight", "probability"})
@@ -212,6 +212,15 @@ class AdoptsUnits(Protocol):
     """A learner that adopts the range and noise of rewards before the first round."""
 
     def configure(self, *, reward_range: tuple[float, float] | None, noise: float | None) -> None: ...
+
+
+class AdoptsSchema(Protocol):
+    """A learner that takes features from the schema of its portfolio where it states none; called before any update.
+
+    `schema` is None if the portfolio has none; `action_names` are the ids of all actions, if the portfolio names them.
+    """
+
+    def adopt_schema(self, schema: Schema | None, action_names: Sequence[str] | None) -> None: ...
 
 
 class StatesUnits(Protocol):

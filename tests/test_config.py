@@ -8,7 +8,7 @@ import pytest
 from equipoise.bounds import Observed, Power
 from equipoise.config import parse, read
 from equipoise.errors import EquipoiseError, InvalidArgument, UnreadableFile
-from equipoise.features import Concat, Interactions, OneHot, Prefix, Shared
+from equipoise.features import Concat, Interactions, Number, OneHot, Prefix, Schema, Shared
 from equipoise.lab.rivals import RIVAL_LEARNERS, RIVAL_SELECTORS
 from equipoise.learners import OFUL, UCB, EpsilonGreedy
 from equipoise.selectors import BalancedElimination, RealizedBalancing
@@ -83,10 +83,14 @@ deadline = "24h"
 default = 0.5
 aggregate = "last"
 [actions]
-features = ["price"]
 names = ["red", "blue"]
+[actions.features.price]
+type = "number"
+low = 0
+high = 10
 [context]
-features = ["age", "visits"]
+age = { type = "number" }
+visits = { type = "number", scaled = false }
 [[learner]]
 use = "OFUL"
 bound = { use = "Power", coefficient = 2.0 }
@@ -101,10 +105,11 @@ maps = [
 
 def test_features_names_and_times(tmp_path: Path) -> None:
     config = read(write(tmp_path / "portfolio.toml", SERVED))
-    assert (config.settings.context_features, config.settings.action_features) == (("age", "visits"), ("price",))
+    schema = Schema({"age": Number(), "visits": Number(scaled=False)}, {"price": Number(0, 10)})
+    assert config.settings.schema == schema
     portfolio = config.portfolio()
     both = Interactions(OneHot(["red", "blue"]), Shared(2))
-    assert portfolio.learners == (OFUL(features=Concat([Prefix(1), both])),)
+    assert portfolio.learners == (OFUL(features=Concat([Prefix(1), both]), action_bound=2**0.5),)
     assert (portfolio.settings.deadline, portfolio.settings.aggregate, portfolio.settings.explore) == (
         86400.0,
         "last",
@@ -141,8 +146,15 @@ WRONG = {
         "[reward]\ndeadline = '5x'\ndefault = 0.0": "deadline is '5x', but a text must be a number",
         "[reward]\ndeadline = true\ndefault = 0.0": "deadline is True, but must be a whole number",
         "explore = 2.0": "explore is 2.0, but must lie in \\[0, 1\\]",
-        "[context]\nfeature = ['a']": "key of \\[context\\] 'feature' is unknown; did you mean feat",
-        "[context]\nfeatures = ['a', 'a']": "context_features has 'a' twice",
+        "[context]\nage = ['a']": "context.age is \\['a'\\], but must be a feature such as Number",
+        "[context]\nage = {type = 'numbr'}": "type of context.age 'numbr' is unknown; did you mean number",
+        "[context.age]\ntype = 'number'\nlow = 3": "context.age: low is 3.0 and high is None, but must be",
+        "[context.age]\ntype = 'number'\nhigher = 3": "setting of context.age 'higher' is unknown; did you mean high",
+        "[schema]\nunknown = 'drop'": "unknown is 'drop', but must be one of error, ignore, hash",
+        "[schema]\nknown = 'drop'": "key of \\[schema\\] 'known' is unknown; did you mean unknown",
+        "[context]\nfeatures = ['a', 'b']": "features of \\[context\\] is a list, as earlier releases had it, but each "
+        'feature must have a table with its type: \\[context.NAME\\] with type = "number", and with scaled = false',
+        "[actions]\nfeatures = ['a']": "features of \\[actions\\] is a list, .*: \\[actions.features.NAME\\] with type",
         "[actions]\nnames = 'red'": "action_names is 'red', but must be a list of str",
         "reward = 3": "reward is 3, but must be a table",
         "[actions]\nname = []": "key of \\[actions\\] 'name' is unknown",
@@ -162,7 +174,7 @@ WRONG = {
     },
     "dim = 4": {
         "dims = 4": "setting of learner 1 'dims' is unknown; did you mean dim",
-        "": "dim is None, but must be a whole number from 1 to 10000 unless features are given",
+        "": "dim and features of learner 'OFUL' do not say its columns, but must, unless they follow from a schema",
         "dim = 0": "dim is 0",
         "features = 4": "features is 4, but must be a feature map as data",
         "features = { dim = 4 }": "features of learner 1 is {'dim': 4}, but must say by `use` what it is",

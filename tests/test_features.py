@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from equipoise import Portfolio
 from equipoise.errors import EquipoiseError, InvalidArgument, StoreConflict
 from equipoise.features import (
     Columns,
@@ -106,8 +107,8 @@ def test_dim_is_that_of_the_map() -> None:
     assert repr(OFUL(features=Columns([3, 1]))) == "OFUL(2, features=Columns(columns=(3, 1)))"
     with pytest.raises(InvalidArgument, match="dim is 3, but must be 2, as Columns"):
         OFUL(3, features=Columns([3, 1]))
-    with pytest.raises(InvalidArgument, match="dim is None, but must be"):
-        OFUL()
+    with pytest.raises(InvalidArgument, match=r"dim and features of learner .OFUL. do not say its columns"):
+        Portfolio([OFUL()])
 
 
 def test_only_prefixes_run_compiled() -> None:

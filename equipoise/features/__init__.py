@@ -12,19 +12,40 @@ ids. A feature map turns offers into the rows that a learner sees: `OFUL(feature
 
 from __future__ import annotations
 
-from equipoise.features.maps import Columns, Concat, CustomFeatures, Interactions, OneHot, Prefix, Shared
+from equipoise.features.fields import Category, Feature, Flag, Number, Text, Vector
+from equipoise.features.maps import (
+    Columns,
+    Concat,
+    CustomFeatures,
+    Default,
+    Interactions,
+    One,
+    OneHot,
+    Prefix,
+    Shared,
+)
 from equipoise.features.offers import FeatureMap, Offers
+from equipoise.features.schema import Schema
 from equipoise.features.vectorizer import Vectorizer
 
 __all__ = [
+    "Category",
     "Columns",
     "Concat",
     "CustomFeatures",
+    "Default",
+    "Feature",
     "FeatureMap",
+    "Flag",
     "Interactions",
+    "Number",
     "Offers",
+    "One",
     "OneHot",
     "Prefix",
+    "Schema",
     "Shared",
+    "Text",
+    "Vector",
     "Vectorizer",
 ]

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.features.offers import FeatureMap, Offers, as_numbers, check_ids
-from equipoise.settings import setting, value
-from equipoise.settings.checks import count, function, text
+from equipoise.settings import check_settings, optional, setting, value
+from equipoise.settings.checks import count, function, positive, text
 from equipoise.types import Array, Plain
 
 MAX_DIM = 10_000
@@ -31,10 +31,13 @@ def check_map(name: str, features: object) -> FeatureMap:
     return features
 
 
-def _check_indices(name: str, columns: object) -> tuple[int, ...]:
+def _check_columns_given(name: str, columns: object) -> tuple[int | str, ...]:
     if isinstance(columns, str | bytes) or not isinstance(columns, Iterable):
-        raise InvalidArgument(f"{name} is {columns!r:.80}, but must be a list of column indices")
-    checked = tuple(count(f"{name}[{k}]", c, minimum=0, maximum=2**31) for k, c in enumerate(columns))
+        raise InvalidArgument(f"{name} is {columns!r:.80}, but must be a list of column indices or names")
+    checked = tuple(
+        text(f"{name}[{k}]", c) if isinstance(c, str) else count(f"{name}[{k}]", c, minimum=0, maximum=2**31)
+        for k, c in enumerate(columns)
+    )
     if not checked or len(set(checked)) < len(checked):
         raise InvalidArgument(f"{name} is {list(checked)}, but must be different columns, at least one")
     return checked
@@ -54,17 +57,23 @@ def _check_maps(name: str, maps: Any) -> tuple[FeatureMap, ...]:
 class Columns:
     """Some columns of the features of the actions, in the given order."""
 
-    columns: Sequence[int] = setting(
-        "Indices of the columns, from 0. `Vectorizer.columns` finds them by name.", _check_indices
+    columns: Sequence[int | str] = setting(
+        "Indices of the columns, from 0, or names of features or columns in the schema of the portfolio.",
+        _check_columns_given,
     )
 
     @property
     def dim(self) -> int:
-        return len(self.columns)
+        return len(self.columns)  # as many at least, as long as there are names
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The indices of the columns; an error if there are names."""
+        return _numbers(self.columns)
 
     def of(self, offers: Offers) -> Array:
-        _check_columns(offers, max(self.columns) + 1)
-        return offers.offered_actions[:, self.columns]
+        _check_columns(offers, max(self.numbers) + 1)
+        return offers.offered_actions[:, self.numbers]
 
 
 @value
@@ -80,19 +89,42 @@ class Prefix:
 
 @value
 class Shared:
-    """The first shared features of the round, the same in the row of every action.
+    """The first shared features of the round, or some of them, the same in the row of every action.
 
     On their own they cannot tell actions apart: for one model per action (`DisjointOFUL`), in `Interactions` with
     features of the actions, or in `Concat`.
     """
 
-    dim: int = setting("Number of shared features, at least 1.", check_dim)
+    dim: int = setting("Number of leading shared features, at least 1; or give `columns`.", default=None)
+    columns: Sequence[int | str] | None = setting(
+        "Indices of shared features, from 0, or names of features or columns in the schema of the portfolio.",
+        optional(_check_columns_given),
+        default=None,
+    )
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+        if self.columns is None:
+            object.__setattr__(self, "dim", check_dim("dim", self.dim))
+        elif self.dim is not None:
+            raise InvalidArgument(f"dim is {self.dim!r} and columns is {self.columns!r:.80}, but one must be given")
+        else:
+            object.__setattr__(self, "dim", len(self.columns))
+
+    def __repr__(self) -> str:
+        return f"Shared(dim={self.dim})" if self.columns is None else f"Shared(columns={self.columns})"
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The indices of the features; an error if there are names."""
+        return range(self.dim) if self.columns is None else _numbers(self.columns)
 
     def of(self, offers: Offers) -> Array:
-        available = 0 if offers.shared is None else len(offers.shared)
-        if offers.shared is None or available < self.dim:
-            raise InvalidArgument(f"context has {available} shared features, but must have at least {self.dim}")
-        return np.tile(offers.shared[: self.dim], (offers.n_offered, 1))
+        available, least = 0 if offers.shared is None else len(offers.shared), max(self.numbers) + 1
+        if offers.shared is None or available < least:
+            raise InvalidArgument(f"context has {available} shared features, but must have at least {least}")
+        shared = offers.shared[: self.dim] if self.columns is None else offers.shared[list(self.numbers)]
+        return np.tile(shared, (offers.n_offered, 1))
 
 
 @value
@@ -152,6 +184,35 @@ class OneHot:
 
 
 @value
+class One:
+    """The number 1, the same in the row of every action."""
+
+    @property
+    def dim(self) -> int:
+        return 1
+
+    def of(self, offers: Offers) -> Array:
+        return np.ones((offers.n_offered, 1))
+
+
+@value
+class Default:
+    """The features of a learner that states none, as the schema of its portfolio had them when the learner joined."""
+
+    features: FeatureMap = setting("The map.", check_map)
+    norm_bound: float | None = setting(
+        "Upper bound on the norms of its rows, None if none follows.", optional(positive), default=None
+    )
+
+    @property
+    def dim(self) -> int:
+        return self.features.dim
+
+    def of(self, offers: Offers) -> Array:
+        return offers.rows(self.features)
+
+
+@value
 class CustomFeatures:
     """A user-defined map. Files hold its name: on loading, pass learners that have it."""
 
@@ -169,8 +230,56 @@ class CustomFeatures:
 
 
 MAPS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (Columns, Prefix, Shared, Interactions, Concat, OneHot, CustomFeatures)
+    kind.__name__: kind
+    for kind in (Columns, Prefix, Shared, Interactions, Concat, OneHot, One, Default, CustomFeatures)
 }
+
+
+def has_names(features: FeatureMap) -> bool:
+    """Whether a map has names of columns, for which a schema has the numbers."""
+    match features:
+        case Columns(columns):
+            return any(isinstance(each, str) for each in columns)
+        case Shared(_, columns):
+            return any(isinstance(each, str) for each in columns or ())
+        case Interactions(left, right):
+            return has_names(left) or has_names(right)
+        case Concat(maps):
+            return any(map(has_names, maps))
+        case _:
+            return False
+
+
+Places = Callable[[str], Iterable[int]]  # the numbers of the columns of a name
+
+
+def with_numbers(features: FeatureMap, shared: Places, actions: Places) -> FeatureMap:
+    """Return a map with the numbers of columns in place of their names."""
+    if not has_names(features):
+        return features
+    match features:
+        case Columns(columns):
+            return Columns(_replaced(columns, actions))
+        case Shared(_, columns):
+            return Shared(columns=_replaced(columns or (), shared))
+        case Interactions(left, right):
+            return Interactions(with_numbers(left, shared, actions), with_numbers(right, shared, actions))
+        case Concat(maps):
+            return Concat([with_numbers(each, shared, actions) for each in maps])
+        case _:
+            return features
+
+
+def _replaced(columns: Sequence[int | str], places: Places) -> list[int]:
+    numbers = [place for each in columns for place in (places(each) if isinstance(each, str) else (each,))]
+    return list(dict.fromkeys(numbers))  # a feature and one of its columns may both be named
+
+
+def _numbers(columns: Sequence[int | str]) -> tuple[int, ...]:
+    for each in columns:
+        if isinstance(each, str):
+            raise InvalidArgument(f"column {each!r} is a name, but must be a number unless the portfolio has a schema")
+    return columns  # type: ignore[return-value]  # no names
 
 
 def columns_used(features: FeatureMap) -> int | None:
@@ -180,12 +289,14 @@ def columns_used(features: FeatureMap) -> int | None:
     4
     """
     match features:
-        case Columns(columns):
-            return max(columns) + 1
+        case Columns():
+            return max(features.numbers) + 1
         case Prefix(dim):
             return dim
-        case Shared() | OneHot():
+        case Shared() | OneHot() | One():
             return 0
+        case Default(inner):
+            return columns_used(inner)
         case Interactions(left, right):
             parts = [columns_used(left), columns_used(right)]
         case Concat(maps):
@@ -202,12 +313,16 @@ def feature_names(features: FeatureMap) -> tuple[str, ...]:
     ('column 0', 'column 3', 'column 0 * shared 0')
     """
     match features:
-        case Columns(columns):
-            return tuple(f"column {c}" for c in columns)
+        case Columns():
+            return tuple(f"column {c}" for c in features.numbers)
         case Prefix(dim):
             return tuple(f"column {c}" for c in range(dim))
-        case Shared(dim):
-            return tuple(f"shared {c}" for c in range(dim))
+        case Shared():
+            return tuple(f"shared {c}" for c in features.numbers)
+        case One():
+            return ("one",)
+        case Default(inner):
+            return feature_names(inner)
         case OneHot(ids):
             return tuple(f"id {id_!r}" for id_ in ids)
         case Interactions(left, right):
@@ -229,6 +344,8 @@ def map_to_plain(features: FeatureMap) -> Plain:
     data: dict[str, Plain] = {"map": type(features).__name__}
     for each in fields(features) if type(features).__name__ in MAPS else ():  # type: ignore[arg-type]
         part = getattr(features, each.name)
+        if isinstance(features, Shared) and (each.name == "dim") == (features.columns is not None):
+            continue  # one of the two is given
         if isinstance(part, FeatureMap):
             data[each.name] = map_to_plain(part)
         elif isinstance(part, tuple):

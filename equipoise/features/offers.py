@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InvalidArgument
+from equipoise.features.records import plain_features
 from equipoise.settings import equal_data
 from equipoise.settings.checks import LARGEST
 from equipoise.types import Array, Config, Context, Integers, Plain
+
+if TYPE_CHECKING:
+    from equipoise.features.schema import Schema
 
 
 @runtime_checkable
@@ -56,6 +60,16 @@ class Rows:
         return f"Rows({len(self.rows)} rows of {self.rows.shape[1]} features)"
 
 
+class Source(NamedTuple):
+    """What offers were made of by a schema: the features as a caller gave them, until their round is decided."""
+
+    schema: Schema
+    context: Any
+    offers: Any
+    seen: Mapping[str, float] = {}  # values of shared numbers whose scale is not known yet
+    seen_in_actions: Mapping[str, list[float]] = {}
+
+
 class Offers:
     """The actions that are offered in a round. Never changes; checked once, when it is created.
 
@@ -69,6 +83,8 @@ class Offers:
         K different strings: what the actions are called over all rounds. Default: none, row k is arm k.
     mask
         K truth values: False for an action that must not be chosen in this round. Default: all may be.
+    source
+        What a schema made them of; not a part of their value.
 
     Examples
     --------
@@ -85,7 +101,9 @@ class Offers:
         ids: Iterable[str] | None = None,
         *,
         mask: ArrayLike | None = None,
+        source: Source | None = None,
     ) -> None:
+        self.source = source
         self.ids = None if ids is None else check_ids(ids)
         if actions is None:
             if self.ids is None:
@@ -150,6 +168,31 @@ class Offers:
         return mapped
 
     @property
+    def seen(self) -> Config | None:
+        """Values of numbers without a scale, by side and name; None if there are none."""
+        source = self.source
+        if source is None or not (source.seen or source.seen_in_actions):
+            return None
+        return {"context": source.seen, "actions": source.seen_in_actions}
+
+    def given(self) -> Plain:
+        """Return the features that a schema made these offers of, as plain data; None if there are none."""
+        source = self.source
+        if source is None:
+            return None
+        ids, mask = None if self.ids is None else list(self.ids), self.mask
+        return ["features", plain_features(source.context), plain_features(source.offers), ids, mask]
+
+    def without_source(self) -> Offers:
+        """Return the same offers without what they were made of."""
+        if self.source is None:
+            return self
+        bare = object.__new__(type(self))
+        vars(bare).update(vars(self))
+        bare.source = None
+        return bare
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the features, and of the rows of feature maps that are kept."""
         kept = sum(mapped.rows.nbytes for mapped in self._rows.values())
@@ -172,7 +215,8 @@ class Offers:
 
     def masked(self, mask: NDArray[np.bool_]) -> Offers:
         """Return these offers with another mask."""
-        return Offers(self.actions, self.shared, self.ids, mask=None if mask.all() else mask)
+        left = None if mask.all() else mask
+        return Offers(self.actions, self.shared, self.ids, mask=left, source=self.source)
 
     def position(self, action: int) -> int:
         """The position of an action among those that may be chosen."""

@@ -113,7 +113,7 @@ class _Parts(NamedTuple):
         rules = {key: each for key, each in _without_range(selector["config"], limits).items() if key not in left_out}
         bounds = bounds_of(selector)
         learners = [
-            None if row is None else _as_given(row, [_without_range(row["config"], limits), bounds.get(i)])
+            None if row is None else _as_given(row, [_as_stated(row["config"], limits), bounds.get(i)])
             for i, row in enumerate(rows)
         ]
         return cls(_as_given(selector, [rules, delta if "delta" in changed else None]), tuple(learners))
@@ -130,6 +130,17 @@ def _without_range(config: Config | None, limits: tuple[float, float] | None) ->
     if stated is None or equal_data(stated, limits):
         given.pop("reward_range", None)
     return given
+
+
+def _as_stated(config: Config | None, limits: tuple[float, float] | None) -> Config:
+    """Return the settings of a learner, without features and a bound that followed from a schema, which may grow."""
+    given = _without_range(config, limits)
+    features = given.get("features")
+    if not isinstance(features, Mapping) or features.get("map") != "Default":
+        return given
+    bound = 1.0 if features["norm_bound"] is None else features["norm_bound"]
+    followed = {"dim", "features", *(("action_bound",) if given.get("action_bound") == bound else ())}
+    return {**{name: each for name, each in given.items() if name not in followed}, "features": "by the schema"}
 
 
 def bounds_of(selector: Config) -> Mapping[int, Config]:

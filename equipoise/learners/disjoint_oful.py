@@ -17,12 +17,13 @@ actions appear in all, later ones have smaller shares. Without ids, row k of a c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
 from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.features import Offers
+from equipoise.features import FeatureMap, Offers, Schema
 from equipoise.learner import Proposal, one_hot
 from equipoise.learners._core.arms import MIN_CAPACITY, Arms, block_of, share_of_delta, window_setting
 from equipoise.learners._core.base import among_all
@@ -95,6 +96,9 @@ class DisjointOFUL(LinearLearner[Nothing, Nothing]):
         unknown = self.new_ridge()[:-1]  # without its scratch
         self._arms = Arms(Models._make(array[np.newaxis] for array in unknown), self.window)
         self._scratch = new_scratch(self.dim, 0)
+
+    def default_map(self, schema: Schema, action_names: Sequence[str] | None) -> FeatureMap:
+        return schema.default_map_of_action()
 
     def check_context(self, context: Context) -> Array:
         return super().check_context(context)[:, : self.dim]

@@ -60,6 +60,7 @@ KINDS = {
         word="drift alarm",
     ),
     "config": Kind("settings changed", logging.INFO),
+    "scaled": Kind("the ranges of numbers were learned, and are fixed from now on", logging.INFO),
     "rule": Kind("the selector's rule has another version than before", logging.INFO),
     "law_changed": Kind("no round so far counts any more", logging.INFO, derived=True, word="new deadline"),
     "blocked": Kind("a missing reward holds up others", logging.WARNING, derived=True),

@@ -69,5 +69,6 @@ FOLDS: dict[str, Callable[[Any, PortfolioState, Mapping[str, Plain]], object]] =
     "learner_warmed": lambda _, state, data: state.fold_warmed(data),
     "rounds_replayed": lambda _, state, data: state.count_replayed(data["rounds"]),
     "config": lambda _, state, data: state.fold_config(data),
+    "scaled": lambda _, state, data: state.fix_scales(data),
     "rule": lambda _, state, data: state.note_rule(data["version"]),
 }

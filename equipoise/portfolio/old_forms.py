@@ -2,6 +2,8 @@
 
 Before intention to treat, a substitute was drawn from the other learners and got the credit, the round was left out of
 evidence unless the setting `availability` allowed it, and a choice said so in a fifth entry. Such rounds stay left out.
+
+Before schemas, features were lists of names, each of a number that is a column as it is.
 """
 
 from __future__ import annotations
@@ -14,15 +16,24 @@ import numpy as np
 from equipoise.types import Config, Plain
 
 AVAILABILITY = "availability"
+LISTS = {"context": "context_features", "actions": "action_features"}
+NUMBER = {"type": "number", "scaled": False, "missing": "zero"}  # what a name in such a list stood for
 logger = logging.getLogger("equipoise")
 
 
 def settings(given: Mapping[str, Plain]) -> Config:
-    """Return settings without the ones that have no effect any more, and say so."""
-    if AVAILABILITY not in given:
-        return dict(given)
-    logger.info("the setting availability has no effect now: a round counts for the learner that was drawn")
-    return {name: value for name, value in given.items() if name != AVAILABILITY}
+    """Return settings without the ones that have no effect any more, which it says, and with lists as a schema."""
+    if AVAILABILITY in given:
+        logger.info("the setting availability has no effect now: a round counts for the learner that was drawn")
+    left_out = (AVAILABILITY, *LISTS.values())
+    kept = {name: value for name, value in given.items() if name not in left_out}
+    lists = {side: given[name] for side, name in LISTS.items() if given.get(name) is not None}
+    return {**kept, "schema": schema(lists)} if lists else kept
+
+
+def schema(lists: Mapping[str, Sequence[str]]) -> Config:
+    """Return the schema of lists of names, whose values were columns as they are and counted as 0 if missing."""
+    return {side: {name: dict(NUMBER) for name in names} for side, names in lists.items()}
 
 
 def decided(data: Mapping[str, Plain]) -> tuple[Mapping[str, Plain], bool]:

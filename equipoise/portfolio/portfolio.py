@@ -25,9 +25,11 @@ from equipoise.certificates.fields import Record
 from equipoise.compatibility import check_compatible, check_learners, check_live, check_sharing
 from equipoise.errors import InvalidArgument
 from equipoise.errors import require as require_package
+from equipoise.features import Schema
 from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored
 from equipoise.portfolio import folding, slates, text, warm_start
 from equipoise.portfolio.events import Callback, Event, logger
+from equipoise.portfolio.inputs import adopt_schema
 from equipoise.portfolio.pool import claim, recommend
 from equipoise.portfolio.settings import PortfolioSettings, lost_function, parameter_docs
 from equipoise.portfolio.state import MAX_EXPIRED, PortfolioState
@@ -89,8 +91,7 @@ class Portfolio:
         clip: bool = False,
         on_drift: str = "warn",
         action_names: Sequence[str] | None = None,
-        action_features: Sequence[str] | None = None,
-        context_features: Sequence[str] | None = None,
+        schema: Schema | None = None,
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "learners", "selector")}
         self._begin(learners, selector, PortfolioSettings.given(given))
@@ -118,6 +119,7 @@ class Portfolio:
         live: bool = True,
     ) -> None:
         check_learners(learners)
+        adopt_schema(learners, settings.schema, settings.action_names)
         recommendation = ""
         if selector is None:
             selector, recommendation = recommend(learners, settings.share_data)
@@ -166,6 +168,11 @@ class Portfolio:
     def declared_learners(self) -> tuple[str | None, ...] | None:
         """The names of the learners in the declaration, None for those added at run time; None if it is not known."""
         return self._state.pool.declared
+
+    @property
+    def schema(self) -> Schema | None:
+        """The schema with the order of its columns and the scales learned so far, to make offers of features."""
+        return self._state.inputs.schema
 
     @property
     def reward_range(self) -> tuple[float, float] | None:
@@ -250,8 +257,9 @@ class Portfolio:
 
     def decide(
         self,
-        context: Context,
+        context: Any,
         *,
+        offers: Any = None,
         id: str | None = None,
         available: Iterable[str] | None = None,
         at: float | None = None,
@@ -268,7 +276,11 @@ class Portfolio:
         Parameters
         ----------
         context
-            What the learners decide on.
+            What the learners decide on. With a schema, a dict of features, a row of a data frame, a named tuple or a
+            dataclass has the features that all offers share.
+        offers
+            The offers of the round, each a dict with its "id", its "features", or both. Default: the context has them,
+            or the actions are the `action_names`.
         id
             Your own id of the decision. A repeated call with the same id and context returns the same decision.
         available
@@ -292,6 +304,7 @@ class Portfolio:
         with self._lock:
             return self._state.decide(
                 context,
+                offers=offers,
                 id=id,
                 available=available,
                 at=at,
@@ -333,7 +346,7 @@ class Portfolio:
     ) -> Decision | None:
         """Return the decision that `decide` would repeat for a unit; None if it would decide a round."""
         with self._lock:
-            return self._state.kept(unit_key(unit), context, available, at)
+            return self._state.kept(unit_key(unit), self._state.inputs.read(context), available, at)
 
     @property
     def units_bytes(self) -> int:
@@ -440,6 +453,7 @@ class Portfolio:
             add: Callable[..., int] = require(selection.selector, ChangesPool, "change its pool").add_learner
             check_learners([*(each for each in self.learners if each is not None), learner])
             check_live(selection.selector, [learner])
+            adopt_schema([learner], state.inputs.schema, state.settings.action_names)
             adapted = AdaptedLearner(learner)
             selection.check_joining(adapted, bound)
             further = {} if selection.can.admits is None else selection.can.admits.joining(learner)

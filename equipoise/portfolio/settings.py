@@ -17,6 +17,7 @@ from typing import Any, NoReturn, Self
 
 from equipoise.errors import InvalidArgument, UnknownSetting
 from equipoise.features.offers import check_ids
+from equipoise.features.schema import Schema, check_schema
 from equipoise.settings import equal_data, optional, parameter_entry
 from equipoise.settings.checks import boolean, count, fraction, interval, one_of, real, text
 from equipoise.types import Config, Plain
@@ -79,6 +80,15 @@ def check_names(name: str, names: object) -> tuple[str, ...]:
     return check_ids(names, name)
 
 
+def _names_grow(now: tuple[str, ...], wanted: tuple[str, ...] | None) -> str:
+    """Return the rule that wanted names break; empty if they begin with the present ones."""
+    return "" if wanted is not None and wanted[: len(now)] == now else f"begin with {now!r:.80}"
+
+
+def _schema_grows(now: Schema, wanted: Schema | None) -> str:
+    return f"stay {now!r:.80}" if wanted is None else wanted.rule_against(now)
+
+
 def lost_function(context: object) -> NoReturn:
     """Stand for a fallback that was a function, which files and journals cannot keep."""
     raise InvalidArgument("fallback was a function, which is not kept: give it again with reconfigure(fallback=)")
@@ -102,16 +112,17 @@ def portfolio_setting(
     *,
     key: str | None = None,
     changeable: bool = False,
-    grows: bool = False,
+    grows: Callable[[Any, Any], str] | None = None,
     added: bool = False,
     encode: Callable[[Any], Plain] = lambda value: value,
 ) -> Any:
     """Declare a setting of a portfolio.
 
     `check` takes name and value, and returns the value to store or raises an error. `key` is its place in a file, by
-    default its name. `changeable` settings may change while a portfolio runs; one that `grows` may get more entries at
-    its end. One that was `added` is not in files of the first release, and is saved only where it differs from its
-    default. `encode` makes plain data of a value, from which `check` makes the value again.
+    default its name. `changeable` settings may change while a portfolio runs. One that `grows` may get more entries at
+    its end: the function takes the present value and the wanted one, and returns the rule that is broken, if any. One
+    that was `added` is not in files of the first release, and is saved only where it differs from its default. `encode`
+    makes plain data of a value, from which `check` makes the value again.
     """
     rules = {"check": check, "doc": doc, "key": key, "changeable": changeable, "grows": grows, "added": added}
     return field(default=default, metadata={**rules, "encode": encode})
@@ -220,19 +231,16 @@ class PortfolioSettings:
         "Names of the actions, by index. They are kept, so that no file can swap the actions that were learned; more "
         "may be added at the end.",
         key="actions.names",
-        grows=True,
+        grows=_names_grow,
     )
-    action_features: tuple[str, ...] | None = portfolio_setting(
+    schema: Schema | None = portfolio_setting(  # noqa: RUF009  as above; a schema never changes
         None,
-        optional(check_names),
-        "Names of the features of an offer, in their order, which is kept.",
-        key="actions.features",
-    )
-    context_features: tuple[str, ...] | None = portfolio_setting(
-        None,
-        optional(check_names),
-        "Names of the features that all offers of a round share, in their order, which is kept.",
-        key="context.features",
+        optional(check_schema),
+        "Types of the features that contexts and offers have; see `equipoise.features.Schema`. It is kept, so that no "
+        "column moves; more features, and more values of categories, may be added. In a file: tables [context.NAME] "
+        "and [actions.features.NAME], and [schema] for unknown and hashed.",
+        grows=_schema_grows,
+        encode=lambda schema: None if schema is None else schema.to_plain(),
     )
 
     def __post_init__(self) -> None:
@@ -318,23 +326,26 @@ class PortfolioSettings:
         }
         if refused:
             wanted = " and ".join(f"{name} is {value!r:.80}" for name, value in refused.items())
-            rules = " and ".join(map(in_effect._rule, refused))
+            rules = " and ".join(in_effect._rule(name, value) for name, value in refused.items())
             raise InvalidArgument(
                 f"{wanted}, but must {rules} for a portfolio that has begun; only {', '.join(changeable)} may change"
             )
         return allowed
 
-    def _grows(self, name: str, value: tuple[str, ...] | None) -> bool:
+    def _grows(self, name: str, value: Any) -> bool:
         """Return whether a value has the present entries of a setting first, and may have more."""
-        now: tuple[str, ...] | None = getattr(self, name)
-        if not self.__dataclass_fields__[name].metadata["grows"] or now is None or value is None:
-            return False
-        return value[: len(now)] == now
+        return self._broken_rule(name, value) == ""
 
-    def _rule(self, name: str) -> str:
-        now = getattr(self, name)
-        grows = now is not None and self.__dataclass_fields__[name].metadata["grows"]
-        return f"{'begin with' if grows else 'stay'} {now!r:.80}"
+    def _broken_rule(self, name: str, value: Any) -> str | None:
+        """Return the rule by which a setting grows that a value breaks, if any; None if the setting does not grow."""
+        now, rule = getattr(self, name), self.__dataclass_fields__[name].metadata["grows"]
+        if rule is None or now is None:
+            return None
+        broken: str = rule(now, value)
+        return broken
+
+    def _rule(self, name: str, value: Any) -> str:
+        return self._broken_rule(name, value) or f"stay {getattr(self, name)!r:.80}"
 
 
 @dataclass(frozen=True, init=False)

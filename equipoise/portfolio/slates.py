@@ -54,7 +54,7 @@ def decide(
     unit: str | None,
 ) -> tuple[Decision, ...]:
     """Decide the slots of a slate: all or, after an error, none."""
-    offers, tickets, made = as_offers(context), state.tickets, list[Decision]()
+    offers, tickets, made = as_offers(state.inputs.read(context)), state.tickets, list[Decision]()
     if count("k", k) > offers.n_offered:
         raise InvalidArgument(f"k is {k}, but must be at most {offers.n_offered}, the number of offers to choose from")
     available = None if available is None else tuple(available)

@@ -10,11 +10,13 @@ from typing import Any
 
 from equipoise.certificates import AnyElimination
 from equipoise.errors import DuplicateReward, InvalidArgument
+from equipoise.features import Offers
 from equipoise.learner import MinimalLearner, Proposal, can_be_restored
 from equipoise.portfolio import old_forms
 from equipoise.portfolio.drift import DriftMonitor
 from equipoise.portfolio.events import Events, logger
 from equipoise.portfolio.held import HeldReward, clipped, combine
+from equipoise.portfolio.inputs import Inputs
 from equipoise.portfolio.pool import Pool, Selection
 from equipoise.portfolio.rounds import Round, Rounds, check_action, note_given_proposals, observe
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
@@ -53,6 +55,7 @@ class PortfolioState:
         self.counts, self.history = Counts(), History()
         self.tickets, self.units = Tickets(settings), Units()
         self.events = Events(self.tickets, self.history)
+        self.inputs = Inputs(settings)
         self.pool = Pool(learners, self.events)
         self.selection = Selection(selector)
         present = [learner for learner in learners if learner is not None]
@@ -83,6 +86,7 @@ class PortfolioState:
             check_action("fallback", settings.fallback, None, self.savable)
         if settings.default_reward is not None:
             in_range("default_reward", settings.default_reward, limits if noise is None else None)
+        self.inputs.adopt(settings)
         self.settings = self.tickets.settings = self.rounds.settings = settings
 
     def reconfigure(self, changes: Mapping[str, Any], *, declared: bool = False) -> None:
@@ -179,19 +183,21 @@ class PortfolioState:
 
     def decide(
         self,
-        context: Context,
+        context: Any,
         *,
         id: str | None,
         available: Iterable[str] | None,
         at: float | None,
         propensity: bool,
         unit: str | None,
+        offers: Any = None,
         slot: int = 1,
         pmf: bool = False,
         deferred: str = "",
     ) -> Decision:
         """Decide a round, unless the id or the unit has a decision; `slot` is the position in a slate."""
         tickets, digest, key = self.tickets, "", b"" if unit is None else unit_key(unit, slot)
+        context, asked = self.inputs.read(context, offers), {} if unit is None else {"unit": unit, "slot": slot}
         if id is not None:
             earlier, digest = tickets.remembered(id, context)
             if earlier is not None:
@@ -200,7 +206,11 @@ class PortfolioState:
         if key and id is None and (kept := self.kept(key, context, available, at)) is not None:
             return kept
         allowed = None if available is None else self.pool.indices(available)
-        if context is not None:
+        if isinstance(context, Offers):
+            if (seen := context.seen) is not None:
+                asked["seen"] = seen
+            context = context.without_source()
+        elif context is not None:
             context = own_copy(context, "context", self.savable)
         before, time, round_ = tickets.time, self.admit(at), tickets.round + 1
         try:
@@ -217,7 +227,7 @@ class PortfolioState:
         if id is not None:
             tickets.callers.remember(digest, decision, round_)
         self.keep(key, ticket, decision)
-        self.record(decided, decision, digest, {} if unit is None else {"unit": unit, "slot": slot})
+        self.record(decided, decision, digest, asked)
         if self.settings.deadline is not None:
             self.expire(MAX_EXPIRED)
         return decision
@@ -240,7 +250,10 @@ class PortfolioState:
             self.units.keep(key, decision, self.tickets.time, self.tickets.time - self.settings.sticky)
 
     def record(self, decided: Round, decision: Decision, digest: str, asked: Config) -> None:
-        """Record a decided round, announce it, and count the learners that could decide."""
+        """Record a decided round, announce it, and count the learners that could decide.
+
+        `asked` is added to the event; its entry `seen` has values of numbers without a scale.
+        """
         ticket, offers = decided.ticket, self.rounds.offers
         if offers is not None and offers.nbytes <= MAX_KEPT_BYTES:
             ticket.offers = offers
@@ -259,6 +272,19 @@ class PortfolioState:
             self.events.announce_blocked(self.reporter.blocked)
         if self.tickets.held.holds:
             self._credit_due()
+        if "seen" in asked:
+            self._see(asked["seen"])
+
+    def _see(self, seen: Config) -> None:
+        """Keep values of numbers without a scale, and fix the scales that follow from them."""
+        self.inputs.see(seen)
+        scales = self.inputs.learned_scales()
+        if scales:
+            self.fix_scales(scales)
+
+    def fix_scales(self, scales: Mapping[str, Plain]) -> None:
+        self.inputs.fix_scales(scales)
+        self.events.emit("scaled", scales)
 
     def open(self, ticket: Ticket, *, monitored: bool = True) -> None:
         """Add a decided round to the ledger."""
@@ -574,6 +600,8 @@ class PortfolioState:
             ticket.plan = proposals[ticket.learner].plan
         if self.updates.weighted:
             ticket.others = {j: proposal.action for j, proposal in proposals.items() if j != ticket.learner}
+        if "seen" in data:
+            self.inputs.see(data["seen"])
         if data["digest"]:
             self.tickets.callers.remember(data["digest"], decision, ticket.round)
         else:
@@ -659,6 +687,7 @@ class PortfolioState:
             **({"refusals": refusals} if any(refused for refused, *_ in refusals) else {}),
             **({} if self.pool.declared is None else {"declared_learners": self.pool.declared}),
             **({"units": self.units.frozen()} if self.units else {}),
+            **({} if self.inputs.schema is None else {"inputs": self.inputs.state()}),
         }
 
     @classmethod
@@ -681,6 +710,8 @@ class PortfolioState:
         state.declared = PortfolioSettings(**old_forms.settings(saved["declared"]))
         names = saved.get("declared_learners")
         state.pool.declared = None if names is None else tuple(names)
+        if "inputs" in saved:
+            state.inputs.restore(saved["inputs"])
         state.drift.restore(saved["drift"])
         state.history.restore(saved["history"])
         state.events.blocked_at = saved.get("blocked_at")

@@ -35,7 +35,7 @@ from equipoise.selector import Choice
 from equipoise.settings.checks import real
 from equipoise.storage.codec import KINDS as SAVED_KINDS
 from equipoise.storage.codec import Encoded, check_savable, decode_body, encode_body
-from equipoise.storage.codec import digest as context_digest
+from equipoise.storage.codec import digest as codec_digest
 from equipoise.types import Action, Config, Context, Later, Outcome, Plain
 
 RECENT = 256  # open decisions that are kept as objects
@@ -48,6 +48,17 @@ MAX_EPOCHS = 1_000  # ids of earlier epochs count as unknown
 MAX_ID_LENGTH = 200  # characters of a caller's id or key
 MAX_TIME = 1e11  # seconds, so that a time in milliseconds is refused; later calls could not correct it
 EPOCH_BYTES = 8
+
+
+def context_digest(context: Context) -> str:
+    """Return the digest of a context: of what the caller gave, if a schema made it of features."""
+    given = context.given() if isinstance(context, Offers) else None
+    return codec_digest(context if given is None else given)
+
+
+def has_digest(context: Context, digest: str) -> bool:
+    """Whether a digest is that of a context, or of the columns made of it, as earlier releases had it."""
+    return digest in (context_digest(context), codec_digest(context))
 
 
 class Decision(NamedTuple):
@@ -435,12 +446,12 @@ class CallerIds:
         remembered = self._open.get(id_) or self._closed.get(id_)
         return None if remembered is None else remembered.round
 
-    def find(self, id_: str, digest: str) -> Decision | None:
+    def find(self, id_: str, context: Context, digest: str) -> Decision | None:
         """Return the decision that was made under this id, if any; raise an error if its context was another."""
         remembered = self._open.get(id_) or self._closed.get(id_)
         if remembered is None:
             return None
-        if remembered.digest != digest:
+        if remembered.digest != digest and not has_digest(context, remembered.digest):
             raise DuplicateDecision(f"id {id_!r} was used for a decision with another context, but must be unique")
         return remembered.decision
 
@@ -632,7 +643,7 @@ class Tickets:
         if self.ids.reserves(id_):
             raise InvalidArgument(f"id is {id_!r}, but must not be one of the portfolio's own ids")
         digest = context_digest(context)
-        return self.callers.find(id_, digest), digest
+        return self.callers.find(id_, context, digest), digest
 
     def round_of(self, id_: str) -> int | None:
         """Return the round of a decision of this portfolio, open or closed; None if there is no such decision."""

@@ -18,6 +18,7 @@ from time import monotonic
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from equipoise.errors import JournalBusy
+from equipoise.features import Schema
 from equipoise.journal import LivePortfolio
 from equipoise.journal.opening import began
 from equipoise.journal.scrub import SCRUBBER
@@ -55,6 +56,9 @@ class Engine(Protocol):
     def began(self) -> Config | None:
         """Return the state in which the portfolio began; None if it cannot be read any more."""
 
+    def schema(self) -> Schema | None:
+        """Return the schema of the portfolio, with the scales learned so far."""
+
     def journal_health(self) -> Config | None:
         """The numbers of the journal, also after a failure, without waiting; None if there is no journal."""
 
@@ -86,6 +90,9 @@ class MemoryEngine:
 
     def began(self) -> Config:
         return self._began
+
+    def schema(self) -> Schema | None:
+        return self._portfolio.schema
 
     async def run(self, operation: Callable[Concatenate[Hosted, P], T], *arguments: P.args, **options: P.kwargs) -> T:
         self._hosted.time = self._clock.now()
@@ -176,6 +183,9 @@ class JournalEngine:
 
     def began(self) -> Config | None:
         return began(self._live.journal)
+
+    def schema(self) -> Schema | None:
+        return self._hosted.portfolio.schema
 
     def journal_health(self) -> Config:
         numbers, scrub = self._live.journal_health(), self._scrub

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from equipoise.config import PortfolioConfig
-from equipoise.features import Concat, FeatureMap, Interactions, OneHot, Shared
+from equipoise.features import Concat, Default, FeatureMap, Interactions, OneHot, Shared
 from equipoise.learner import capabilities
 
 SIZE = 0.1  # of a vector, at most: within the bounds on norms that learners usually have
@@ -22,18 +22,21 @@ def decide_request(config: PortfolioConfig) -> dict[str, Any]:
                 maps += [left, right]
             case Concat(parts):
                 maps += parts
-            case Shared(dim):
-                n_shared = max(n_shared, dim)
+            case Default(inner):
+                maps.append(inner)
+            case Shared() as shared:
+                n_shared = max(n_shared, max(shared.numbers) + 1)
             case OneHot(names):
                 ids = ids or tuple(names)
     body: dict[str, Any] = {}
-    if settings.context_features is not None:
-        body["context"] = _named(settings.context_features)
+    context, offered = ({}, {}) if settings.schema is None else settings.schema.example()
+    if context:
+        body["context"] = context
     elif n_shared:
         body["context"] = _vector(n_shared)
     n_columns = max(each.n_columns or 0 for each in known)
-    if settings.action_features is not None:
-        body["offers"] = _offers(ids, _named(settings.action_features))
+    if offered:
+        body["offers"] = _offers(ids, offered)
     elif settings.action_names is None and (ids or n_columns or body):
         body["offers"] = _offers(ids, _vector(n_columns)) if n_columns else [{"id": id_} for id_ in ids or ("a", "b")]
     return body
@@ -42,20 +45,21 @@ def decide_request(config: PortfolioConfig) -> dict[str, Any]:
 def takes_flags(config: PortfolioConfig) -> bool:
     """Whether an evaluation, which has attributes but no offers, says all that the file declares."""
     request = decide_request(config)
-    return "offers" not in request and ("context" in request) == (config.settings.context_features is not None)
+    return "offers" not in request and ("context" in request) == bool(_context(config))
 
 
 def evaluate_request(config: PortfolioConfig) -> dict[str, Any]:
     """Return the body of a flag evaluation with the attributes that the file declares."""
-    return {"context": {"targetingKey": "visitor-1", **_named(config.settings.context_features or ())}}
+    return {"context": {"targetingKey": "visitor-1", **_context(config)}}
+
+
+def _context(config: PortfolioConfig) -> dict[str, Any]:
+    schema = config.settings.schema
+    return {} if schema is None else schema.example()[0]
 
 
 def _offers(ids: tuple[str, ...] | None, features: Any) -> list[dict[str, Any]]:
     return [{"features": features}] * 2 if ids is None else [{"id": id_, "features": features} for id_ in ids]
-
-
-def _named(names: tuple[str, ...]) -> dict[str, float]:
-    return dict(zip(names, _vector(len(names)), strict=True))
 
 
 def _vector(n: int) -> list[float]:

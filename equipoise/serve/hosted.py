@@ -18,8 +18,8 @@ from equipoise.features import Offers
 from equipoise.features.offers import as_offers
 from equipoise.portfolio import Decision, Event, Portfolio, text
 from equipoise.portfolio.slates import another_size, slot_id
+from equipoise.portfolio.tickets import has_digest
 from equipoise.serve.failures import LateReward, TooManyOpen
-from equipoise.storage.codec import digest as context_digest
 from equipoise.types import Config, Context
 
 MAX_SETTLED = 50_000  # rewards and withdrawals that are remembered, at least; at most twice as many
@@ -363,6 +363,6 @@ def _check_same(id_: str, earlier: float | None, reward: float) -> None:
 def _repeated(event: Event, context: Context) -> Decision:
     """The decision of a durable event, if its context was this one, or was removed."""
     data = event.data
-    if data["digest"] is not None and data["digest"] != context_digest(context):
+    if data["digest"] is not None and not has_digest(context, data["digest"]):
         raise DuplicateDecision(f"id {data['id']!r} was used for a decision with another context, but must be unique")
     return Decision.of_event(data)

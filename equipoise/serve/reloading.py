@@ -168,7 +168,7 @@ async def _change(service: Service, served: Served, config: PortfolioConfig, run
 
     await served.engine.run(change)
     await run(served.engine.retain, config.retention)
-    served.config, served.reader = config, ContextReader(config)
+    served.config, served.reader = config, ContextReader(config, served.engine.schema)
 
 
 async def reopen(service: Service, name: str, run: Run = asyncio.to_thread) -> bool:

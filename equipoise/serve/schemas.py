@@ -35,7 +35,7 @@ Id = Annotated[str, Meta(min_length=1, max_length=MAX_ID_LENGTH, pattern="^[ -~]
 Unit = Annotated[str, Meta(min_length=1, max_length=MAX_UNIT_LENGTH, pattern="^[ -~]+$")]
 Label = Annotated[str, Meta(min_length=1, max_length=200, pattern=SHOWN)]
 Vector = Annotated[list[Number], Meta(max_length=MAX_FEATURES)]
-Named = Annotated[dict[str, Number | bool], Meta(max_length=MAX_NAMES)]
+Features = Annotated[dict[str, Any], Meta(max_length=MAX_NAMES)]  # by name, nested; the schema says what they can be
 Entries = Annotated[list[Number | Vector], Meta(max_length=MAX_FEATURES)]  # of a vector, or rows of a matrix
 
 
@@ -43,13 +43,13 @@ class Offer(Struct, forbid_unknown_fields=True):
     """An action that may be chosen: its id, and its features in order or by name."""
 
     id: Label | None = None
-    features: Vector | Named | None = None
+    features: Vector | Features | None = None
 
 
 class DecideRequest(Struct, forbid_unknown_fields=True):
     """A round to decide, or with `k` a slate of rounds. A request that is repeated with its id gets the same answer."""
 
-    context: Named | Entries | None = None
+    context: Features | Entries | None = None
     offers: Annotated[list[Offer], Meta(min_length=1, max_length=MAX_OFFERS)] | None = None
     available: Annotated[list[Label], Meta(min_length=1, max_length=MAX_NAMES)] | None = None  # learners that may act
     id: Id | None = None

@@ -177,7 +177,7 @@ class Service:
     def _opened(self, config: PortfolioConfig, file: Path | None) -> Served:
         with arrays_of_at_most(self.settings.max_state_bytes):
             engine = self.open(config)
-        parts = ContextReader(config), engine, Subscribers(engine), Board(engine.timeline_path)
+        parts = ContextReader(config, engine.schema), engine, Subscribers(engine), Board(engine.timeline_path)
         return Served(config.name, config, *parts, file)
 
     def _serve(self, served: Served) -> None:

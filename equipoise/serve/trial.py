@@ -80,7 +80,7 @@ async def _refusal(app: Guard, path: str, name: str, what: str, answer: dict[str
     return f"a round that learner {name!r} plays {what:.300} fails: {'; '.join(filter(None, reasons))}"
 
 
-HINT = "the file declares what requests have by [context] features, [actions] names and [actions] features"
+HINT = "the file declares what requests have by [context.NAME], [actions] names and [actions.features.NAME]"
 
 
 async def ask(app: Guard, method: str, path: str, body: Any = None) -> tuple[int, Any]:

@@ -129,8 +129,12 @@ def configurable(cls: type[T]) -> type[T]:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(setting, dataclasses.field))
 def value(cls: type[T]) -> type[T]:
-    """Make a class a frozen dataclass of the settings that it declares, with the checks and docs of these."""
-    cls.__post_init__ = check_settings  # type: ignore[attr-defined]
+    """Make a class a frozen dataclass of the settings that it declares, with the checks and docs of these.
+
+    One with a `__post_init__` of its own calls `check_settings` there, and then checks what settings mean together.
+    """
+    if "__post_init__" not in vars(cls):
+        cls.__post_init__ = check_settings  # type: ignore[attr-defined]
     return _documented(cls, dataclasses.dataclass(frozen=True))
 
 

@@ -40,7 +40,7 @@ class Shop:
         client: Client = getattr(self._clients, portfolio)
         return client
 
-    def _decide(self, visitor: dict[str, float]) -> dict[str, str]:
+    def _decide(self, visitor: dict[str, bool]) -> dict[str, str]:
         offer = self._client("offers").decide(visitor)
         banner = self._client("banner").decide(id=f"{offer.id}-b")
         return {"visit": str(offer.id), "offer": str(offer.action_id), "banner": str(banner.action_id)}
@@ -48,7 +48,7 @@ class Shop:
     def visit(self, request: Request) -> Response:
         """A page for people; for the load generator, what stands on it."""
         query = request.query_params
-        visitor = {"phone": float("phone" in query), "returning": float("returning" in query), "one": 1.0}
+        visitor = {"phone": "phone" in query, "returning": "returning" in query}
         shown = self._decide(visitor)
         if request.url.path == "/visit":
             return JSONResponse(shown)

@@ -1,9 +1,9 @@
 """Writes the recorded journals and files: `python -m tests.journal.golden`.
 
 Releases must open all of them as they are, also the journals of processes that were killed. Set 0 is from before held
-rewards and logged odds, set 1 from before journals named their writers, and the present code writes set 2. Write new
-ones, with a new number, only together with a migration of these. Ids and times are fixed, so that the same code writes
-the same files.
+rewards and logged odds, set 1 from before journals named their writers, set 2 from before schemas, and the present code
+writes set 3. Write new ones, with a new number, only together with a migration of these. Ids and times are fixed, so
+that the same code writes the same files.
 """
 
 import json
@@ -23,14 +23,14 @@ import numpy as np
 import equipoise
 from equipoise import Portfolio
 from equipoise.bounds import Power
-from equipoise.features import Offers
+from equipoise.features import Category, Flag, Number, Offers, Schema, Shared, Text, Vector
 from equipoise.journal import SQLiteJournal, digest, rebuild
-from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy
+from equipoise.learners import OFUL, UCB, Constant, DisjointOFUL, EpsilonGreedy
 from equipoise.portfolio.tickets import Clock
 from equipoise.portfolio.warm_start import LoggedRound
 from equipoise.selectors import BalancedElimination
 
-NEWEST = 2  # number of the set that the present code writes
+NEWEST = 3  # number of the set that the present code writes
 RECORDED = Path(__file__).parents[1] / "recorded"
 START = 1.7e9  # seconds
 
@@ -95,7 +95,7 @@ def make_contexts() -> Portfolio:
         deadline=5,
         default_reward=0.0,
         action_names=["red", "blue"],
-        context_features=["age"],
+        schema=Schema({"age": Number(scaled=False, missing="zero")}),
     )
 
 
@@ -193,6 +193,38 @@ def play_deferred(live: Any) -> None:
     live.decide(None, id="open", at=START + 3730.0)
 
 
+def make_typed() -> Portfolio:
+    """Typed features, one with a scale to be learned, and learners whose features follow from them."""
+    return Portfolio(
+        [OFUL(), OFUL(features=Shared(columns=["user.age"]), name="age"), DisjointOFUL(arms=3), UCB(3)],
+        seed=13,
+        action_names=["red", "blue"],
+        schema=Schema(
+            {"device": Category(["phone", "tv"]), "user": {"age": Number(), "vip": Flag()}, "note": Text(hashed=2)},
+            {"look": Vector(3, projection=1, missing="zero")},
+            unknown="ignore",
+        ),
+    )
+
+
+def play_typed(live: Any) -> None:
+    """Learn a scale, grow the schema, and leave decisions open that were made before."""
+    rng = np.random.default_rng(3)
+    for t in range(60):
+        user = {"age": None if t % 9 == 4 else float(20 + t % 40), **({"vip": t % 3 == 0} if t % 5 else {})}
+        context = {"device": ["phone", "tv", "car", None][t % 4], "user": user, "note": "a NOTE" * (t % 2), "x": t}
+        offers = [{"id": each, "features": {"look": [1, 0, t]}} for each in ("red", "blue")]
+        visit = f"visit {t}" if t % 6 == 0 else None
+        decision = live.decide(context, offers=offers if t % 2 else None, id=visit, at=START + t)
+        if t == 45:
+            schema = live.settings.schema.to_plain()
+            schema["context"]["device"]["values"].append("car")
+            live.reconfigure(schema={**schema, "actions": {**schema["actions"], "new": {"type": "number"}}})
+            live.add_learner(OFUL(name="late"))
+        if t % 10 != 7:
+            live.learn(decision, float(rng.random() < 0.5), at=START + t)
+
+
 class Golden(NamedTuple):
     """A portfolio, what happens to it, and the learners of its file, if the classes of some are not registered."""
 
@@ -207,6 +239,7 @@ GOLDEN = {
     "contexts": Golden(make_contexts, play_contexts),
     "deferred": Golden(make_deferred, play_deferred),
     "rules": Golden(make_rules, play_rules),
+    "typed": Golden(make_typed, play_typed),
 }
 
 

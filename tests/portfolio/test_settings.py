@@ -15,6 +15,7 @@ from equipoise import Portfolio
 from equipoise.bounds import Power
 from equipoise.config import parse
 from equipoise.errors import EquipoiseError, InvalidArgument, NoLearnerAvailable, StoreConflict
+from equipoise.features import Flag, Number, Schema
 from equipoise.journal import open as open_journal
 from equipoise.learners import OFUL, UCB
 from equipoise.portfolio import PortfolioSettings, settings
@@ -38,8 +39,9 @@ OTHERS: dict[str, dict[str, Any]] = {
     "clip": {"clip": True},
     "on_drift": {"on_drift": "ignore"},
     "action_names": {"action_names": ("red", "blue")},
-    "action_features": {"action_features": ("price",)},
-    "context_features": {"context_features": ("age", "visits")},
+    "schema": {
+        "schema": Schema({"age": Number(0, 99), "user": {"vip": Flag()}}, {"price": Number()}, unknown="ignore")
+    },
 }
 NO_NUMBERS: list[Any] = [True, False, "0.5", [0.5], nan, inf]
 NO_WORDS: list[Any] = [True, 1, 0.5, ["any"], nan]
@@ -57,8 +59,7 @@ WRONG: dict[str, list[Any]] = {
     "clip": ["yes", 1, 0.0, [True], nan],
     "on_drift": ["panic", *NO_WORDS],
     "action_names": ["red", [], ["red", "red"], [1], [True], 3, True, nan],
-    "action_features": [["price", "price"], "price", [None], 0.5],
-    "context_features": [[1], "age", [["age"]], True],
+    "schema": [3, "age", True, 0.5],
 }
 
 
@@ -67,9 +68,22 @@ def content(given: dict[str, Any]) -> dict[str, Any]:
     file: dict[str, Any] = {"version": 1, "name": "shop", "selector": {"use": "UCB1"}}
     for name, value in given.items():
         *table, key = settings.file_keys()[name]
+        if name == "schema":
+            file |= as_tables(value)
+            continue
         plain = list(value) if isinstance(value, tuple) else value
         (file.setdefault(table[0], {}) if table else file)[key] = plain
     return {**file, "learner": [{"use": "OFUL", "dim": 2}, {"use": "OFUL", "dim": 3, "name": "wide"}]}
+
+
+def as_tables(schema: Any) -> dict[str, Any]:
+    """The tables of a file for a schema, or for what is wrong in its place."""
+    if not isinstance(schema, Schema | dict):
+        return {"schema": schema}
+    given = schema.to_plain() if isinstance(schema, Schema) else schema
+    rules = {key: each for key, each in given.items() if key not in ("context", "actions") and each is not None}
+    sides = {"context": given.get("context"), "actions": {"features": given.get("actions")}}
+    return {**{side: each for side, each in sides.items() if given.get(side)}, "schema": rules}
 
 
 def make(given: dict[str, Any]) -> Portfolio:

@@ -36,6 +36,7 @@ from equipoise.selectors import (
     Uniform,
 )
 from equipoise.serve.contexts import ContextReader
+from equipoise.serve.examples import decide_request
 from equipoise.serve.schemas import Offer
 from tests.recorders import Recorder, RoundRobin, saved
 from tools.studies.substitutes import CERTIFYING, false_control, false_run, weights
@@ -404,14 +405,13 @@ def test_a_journal_rebuilds_the_same_state(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", sorted(Path("examples/config").glob("*.toml")), ids=lambda file: file.stem)
 def test_a_journal_with_an_exploration_floor_opens_as_a_log(file: Path, tmp_path: Path) -> None:
     config = read(file)
-    rng, settings, reader = np.random.default_rng(0), config.settings, ContextReader(config)
+    rng, schema, request = np.random.default_rng(0), config.settings.schema, decide_request(config)
+    reader = ContextReader(config, lambda: schema)
     with equipoise.open(tmp_path / "journal.db", config.portfolio) as live:
         live.reconfigure(explore=0.2)
         for _ in range(40):
-            shared = settings.context_features and {name: float(rng.random()) for name in settings.context_features}
-            named = {name: float(rng.random()) for name in settings.action_features or ()}
-            offers = [Offer(f"item {k}", dict(named)) for k in range(3)] if named else None
-            decision = live.decide(reader.read(shared, offers))
+            offers = [Offer(f"item {k}", row["features"]) for k, row in enumerate(request.get("offers", ()))] or None
+            decision = live.decide(reader.read(request.get("context"), offers))
             assert 0.0 < decision.propensity <= 1.0
             live.learn(decision, float(rng.random()))
     log = open_log(str(tmp_path / "journal.db"))

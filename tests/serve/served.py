@@ -36,10 +36,12 @@ range = [0, 1]
 deadline = 3
 default = 0.0
 [context]
-features = ["age", "visits"]
+age = { type = "number", scaled = false, missing = "zero" }
+visits = { type = "number", scaled = false, missing = "zero" }
 [actions]
 names = ["red", "blue"]
-features = ["price"]
+[actions.features]
+price = { type = "number", scaled = false, missing = "zero" }
 [[learner]]
 use = "UCB"
 arms = 2
@@ -55,8 +57,9 @@ right = { use = "Shared", dim = 2 }
 LINEAR = """
 version = 1
 name = "linear"
-[actions]
-features = ["price", "rating"]
+[actions.features]
+price = { type = "number", scaled = false, missing = "zero" }
+rating = { type = "number", scaled = false, missing = "zero" }
 [[learner]]
 use = "OFUL"
 dim = 2

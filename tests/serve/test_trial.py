@@ -18,7 +18,8 @@ from tests.serve.served import ARMS, COLORS, LINEAR, client, configs
 
 HEAD = 'version = 1\nname = "trial"\n'
 NAMES = '[actions]\nnames = ["red", "blue"]\n'
-CONTEXT = '[context]\nfeatures = ["age", "visits"]\n'
+NUMBER = '{ type = "number", scaled = false, missing = "zero" }'
+CONTEXT = f"[context]\nage = {NUMBER}\nvisits = {NUMBER}\n"
 UCB = '[[learner]]\nuse = "UCB"\narms = 2\n'
 WIDE = '[[learner]]\nuse = "OFUL"\nname = "wide"\ndim = 6\n'
 CROSSED = """[[learner]]
@@ -50,7 +51,10 @@ def check(folder: Path, text: str) -> Any:
         (HEAD + "explore = 1.0\n" + UCB, True),
         (HEAD + '[reward]\naggregate = "sum"\ndeadline = "1h"\ndefault = 0.0\n' + UCB, True),  # rewards have keys
         (HEAD + WIDE + '[[learner]]\nuse = "OFUL"\nname = "narrow"\ndim = 2\n', False),
-        (HEAD + NAMES.rstrip() + '\nfeatures = ["a", "b", "c", "d", "e", "f"]\n' + CONTEXT + WIDE, False),
+        (
+            HEAD + NAMES + "[actions.features]\n" + "".join(f"{x} = {NUMBER}\n" for x in "abcdef") + CONTEXT + WIDE,
+            False,
+        ),
     ],
 )
 def test_what_is_approved_is_served(tmp_path: Path, text: str, flags: bool) -> None:
@@ -71,7 +75,11 @@ def test_what_is_approved_is_served(tmp_path: Path, text: str, flags: bool) -> N
         (HEAD + NAMES + CONTEXT + UCB + WIDE, "UCB", "0 columns, but must have at least 6 for learner 'wide'"),
         (HEAD + NAMES + WIDE, "wide", "0 columns, but must have at least 6"),
         (HEAD + NAMES + CONTEXT + CROSSED % 3, "crossed", "2 shared features, but must have at least 3"),
-        (HEAD + '[actions]\nfeatures = ["a", "b"]\n' + WIDE, "wide", "2 columns, but must have at least 6"),
+        (
+            HEAD + f"[actions.features]\na = {NUMBER}\nb = {NUMBER}\n" + WIDE,
+            "wide",
+            "2 columns, but must have at least 6",
+        ),
         (HEAD + NAMES.replace('"blue"', '"green"') + CONTEXT + CROSSED % 2, "crossed", "'green' is unknown"),
     ],
 )
@@ -80,5 +88,5 @@ def test_a_learner_that_cannot_play_is_named(tmp_path: Path, text: str, learner:
     message = str(result.exception)
     assert result.exit_code != 0 and isinstance(result.exception, InvalidArgument), result.output
     assert message.startswith(f"a round that learner '{learner}' plays on") and "dry round" not in result.output
-    assert "the file declares what requests have by [context] features" in message
+    assert "the file declares what requests have by [context.NAME]" in message
     assert reason in message

@@ -44,9 +44,12 @@ negative_data_rejection.expected-statuses = [400, 401, 403, 404, 405, 406, 409, 
 """
 FILES = {
     "arms": '[[learner]]\nuse = "UCB"\narms = 3\n[[learner]]\nuse = "EpsilonGreedy"\narms = 3\nepsilon = 0.1\n',
-    "flags": '[context]\nfeatures = ["age", "visits"]\n[actions]\nnames = ["red", "blue"]\n'
+    "flags": '[context.age]\ntype = "number"\n[context.device]\ntype = "category"\nvalues = ["phone", "desktop"]\n'
+    '[context.user]\nvip = { type = "flag" }\nabout = { type = "text" }\n[actions]\nnames = ["red", "blue"]\n'
     '[[learner]]\nuse = "UCB"\narms = 2\n',
-    "linear": '[actions]\nfeatures = ["price", "rating"]\n[[learner]]\nuse = "OFUL"\ndim = 2\n',
+    "linear": '[actions.features]\nprice = { type = "number", low = 0, high = 9 }\n'
+    'mood = { type = "vector", dim = 2 }\n'
+    '[[learner]]\nuse = "OFUL"\n',
 }
 
 

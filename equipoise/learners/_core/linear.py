@@ -11,7 +11,8 @@ saves where there is a constant (measured in docs/guide/rewards.md). For the exc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from functools import partial
 from math import log, sqrt
 from typing import Any
@@ -19,14 +20,22 @@ from typing import Any
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.features import FeatureMap, Offers, Prefix
-from equipoise.features.maps import check_map, columns_used, feature_names, map_from_plain, map_to_plain
+from equipoise.features import FeatureMap, Offers, Prefix, Schema
+from equipoise.features.maps import (
+    Default,
+    check_map,
+    columns_used,
+    feature_names,
+    has_names,
+    map_from_plain,
+    map_to_plain,
+)
 from equipoise.features.offers import as_matrix, as_offers, check_entries
 from equipoise.kernels.marks import kernel
 from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT, check_choice
 from equipoise.learners._core.linear_class import LinearClass
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, update, update_offered
-from equipoise.settings import configurable, optional, setting
+from equipoise.settings import configurable, equal_data, optional, setting
 from equipoise.settings.checks import count, positive, probability
 from equipoise.settings.sizes import check_array
 from equipoise.types import Action, Array, Context
@@ -65,13 +74,14 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
     """
 
     dim: int = setting(
-        "Number of leading columns to use. Default: as many as `features` has.",
+        "Number of leading columns to use. Default: as many as `features` has, or by the schema of the portfolio.",
         optional(check_dim),
         default=None,
         kw_only=False,
     )
     features: FeatureMap | None = setting(
-        "Feature map to use instead of the first columns; see `equipoise.features`. Default: none.",
+        "Feature map to use instead of the first columns; see `equipoise.features`. Default: none, or by the schema of "
+        "the portfolio if `dim` is not given either.",
         optional(check_features),
         default=None,
         encode=lambda features: None if features is None else map_to_plain(features),
@@ -83,16 +93,23 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
         default=None,
     )
     action_bound: float = setting(
-        "Upper bound on the norm of a row of features, positive; larger rows are rejected.", positive, default=1.0
+        "Upper bound on the norm of a row of features, positive; larger rows are rejected. Default: by the schema of "
+        "the portfolio, or 1.",
+        optional(positive),
+        default=None,
+        derived="default_action_bound",
     )
     regularization: float = setting("Ridge penalty lambda, at least 1e-8 * action_bound^2.", positive, default=1.0)
 
+    _takes_bound: bool = field(default=False, init=False)  # whether the schema of a portfolio may give `action_bound`
+
     def _set_up(self) -> None:
-        if self.features is not None and self.dim is None:
+        self._takes_bound = self._takes_bound or self.action_bound is None
+        if self.dim is None and (self.features is None or has_names(self.features)):
+            self._leave_unstated("dim", 1)  # it says so when it is asked, unless a schema tells before
+        elif self.features is not None and self.dim is None:
             self.dim = self.features.dim
-        if self.dim is None:
-            raise InvalidArgument("dim is None, but must be a whole number from 1 to 10000 unless features are given")
-        if self.features is not None and self.dim != self.features.dim:
+        if self.is_complete and self.features is not None and self.dim != self.features.dim:
             raise InvalidArgument(f"dim is {self.dim}, but must be {self.features.dim}, as {self.features} has")
         super()._set_up()
         low, high = self.reward_range
@@ -103,16 +120,57 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
             raise InvalidArgument(f"regularization is {self.regularization!r}, but must be at least {minimum}")
         self._max_squared_norm = (self.action_bound * NORM_TOLERANCE) ** 2
 
+    def default_action_bound(self) -> float:
+        bound = self.features.norm_bound if isinstance(self.features, Default) else None
+        return 1.0 if bound is None else bound
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether its features are known: without `dim` and numbers of columns, a schema tells."""
+        return "dim" not in self._unstated
+
+    def adopt_schema(self, schema: Schema | None, action_names: Sequence[str] | None) -> None:
+        """Take features and `action_bound` from the schema of a portfolio, as far as they are not stated."""
+        if schema is None:
+            self._check_complete()
+            return
+        changes: dict[str, Any] = {}
+        if not self.is_complete:
+            given = self.features
+            changes["features"] = self.default_map(schema, action_names) if given is None else schema.resolve(given)
+        if self._takes_bound:
+            features = changes.get("features", self._map)
+            changes["action_bound"] = schema.norm_bound(features) or 1.0
+        if changes:
+            adopted = self.clone(**changes)
+            if not equal_data(self.state(), self.clone().state()):
+                raise InvalidArgument(f"learner {self.name!r} has learned, but must be new to follow a schema")
+            vars(self).update(vars(adopted))
+
+    def default_map(self, schema: Schema, action_names: Sequence[str] | None) -> FeatureMap:
+        """The feature map of a learner that states none."""
+        return schema.default_map(action_names)
+
+    def _check_complete(self) -> None:
+        if not self.is_complete:
+            raise InvalidArgument(
+                f"dim and features of learner {self.name!r} do not say its columns, but must, unless they follow from "
+                "the schema of a portfolio: give dim, or features with numbers of columns"
+            )
+
     def default_name(self) -> str:
         return self._name_with()
 
     def _name_with(self, scale: float = 1.0, more: str = "") -> str:
         scaled = f", scale={scale:g}" if scale != 1.0 else ""
-        return f"{type(self).__name__}(d={self.dim}{scaled}{more})"
+        if self.is_complete:
+            return f"{type(self).__name__}(d={self.dim}{scaled}{more})"
+        settings = f"{scaled}{more}".removeprefix(", ")
+        return f"{type(self).__name__}({settings})" if settings else type(self).__name__
 
     @property
     def n_columns(self) -> int | None:
-        return columns_used(self._map)
+        return columns_used(self._map) if self.is_complete else None
 
     @property
     def compilable(self) -> bool:
@@ -120,6 +178,8 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
         return isinstance(self._map, Prefix)
 
     def check_context(self, context: Context) -> Array:
+        if not self.is_complete:
+            self._check_complete()
         if self.features is not None or isinstance(context, Offers):
             return self._check_mapped(context)
         actions = as_matrix(context, self.dim)
@@ -155,6 +215,8 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
 
     def check_row(self, context: Context, action: Action) -> Array:
         """Return the features of an offered action. Only its own row is checked, as `decide` has checked the others."""
+        if not self.is_complete:
+            self._check_complete()
         if self.features is not None or isinstance(context, Offers):
             actions = self._check_mapped(context)
             mapped: Array = actions[check_choice(context, action, len(actions))]
@@ -177,6 +239,7 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
 
     def linear_class(self, noise: float, delta: float) -> LinearClass:
         """The class of rewards that a learner with this ellipsoid assumes."""
+        self._check_complete()
         sizes = self.dim, self.norm_bound, self.action_bound, self.regularization
         features = () if isinstance(self._map, Prefix) else feature_names(self._map)
         return LinearClass(self.name, *sizes, noise, delta, reward_range=self.reward_range, features=features)

@@ -1,0 +1,138 @@
+"""What callers have as rows: dicts, nested dicts, rows of data frames, named tuples and dataclasses, as flat dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from equipoise.errors import InvalidArgument
+from equipoise.types import Plain
+
+MAX_FIELDS = 1_000
+MAX_EXACT = 1 << 53  # a larger whole number is not equal to a float
+NOTHING = ("NAType", "NaTType")  # names of the classes of missing values in data frames
+MAX_DEPTH = 16  # of nested objects
+
+
+@runtime_checkable
+class Labeled(Protocol):
+    """A row with labels, such as a Series of pandas."""
+
+    index: Any
+
+    def items(self) -> Iterable[tuple[Any, Any]]: ...
+
+
+@runtime_checkable
+class NamedRow(Protocol):
+    """A named tuple."""
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+@runtime_checkable
+class RowsByName(Protocol):
+    """A data frame of polars."""
+
+    def to_dicts(self) -> list[dict[str, Any]]: ...
+
+
+@runtime_checkable
+class Tabular(Protocol):
+    """A data frame of pandas."""
+
+    columns: Any
+
+    def to_dict(self, orient: Any) -> Any: ...
+
+
+def is_record(given: object) -> bool:
+    """Whether a value has names for its entries."""
+    if type(given) is dict or isinstance(given, Mapping):
+        return True
+    if given is None or isinstance(given, np.ndarray | list):
+        return False
+    if isinstance(given, NamedRow):
+        return True
+    if is_dataclass(given) and not isinstance(given, type):
+        return True
+    return isinstance(given, Labeled) and not isinstance(given, Tabular | RowsByName)
+
+
+def as_record(given: Any, where: str) -> Mapping[str, Any]:
+    """Return a row as a dict; raise an error if its entries have no names."""
+    if isinstance(given, Mapping):
+        return given
+    if isinstance(given, NamedRow):
+        row = dict(given._asdict())
+        if type(given).__name__ == "Pandas":  # `itertuples` puts the index of the frame first
+            row.pop("Index", None)
+        return row
+    if is_dataclass(given) and not isinstance(given, type):
+        return {each.name: getattr(given, each.name) for each in fields(given)}
+    if isinstance(given, Labeled) and not isinstance(given, Tabular | RowsByName):
+        return dict(given.items())
+    raise InvalidArgument(f"{where} is {given!r:.80}, but must be a dict of names and values, or a row of a data frame")
+
+
+def as_rows(given: Any) -> Any:
+    """Return a data frame as a list of dicts, and anything else as it is."""
+    if given is None or isinstance(given, list | np.ndarray):
+        return given
+    if isinstance(given, RowsByName):
+        return given.to_dicts()
+    return given.to_dict("records") if isinstance(given, Tabular) else given
+
+
+def is_nested(record: Mapping[str, Any]) -> bool:
+    return any(isinstance(each, Mapping) for each in record.values())
+
+
+def flat(record: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return a record with the names of nested ones behind dots; raise an error for two values of one name."""
+    found: dict[str, Any] = {}
+    _flatten(found, record, "", where, 1)
+    return found
+
+
+def _flatten(found: dict[str, Any], record: Mapping[str, Any], prefix: str, where: str, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise InvalidArgument(f"{where} is nested more than {MAX_DEPTH} levels deep, which is the maximum")
+    for name, value in record.items():
+        if not isinstance(name, str):
+            raise InvalidArgument(f"{where} has the name {name!r:.80}, but names must be strings")
+        path = prefix + name
+        if isinstance(value, Mapping):
+            _flatten(found, value, f"{path}.", where, depth + 1)
+        elif path in found:
+            raise InvalidArgument(f"{where} has {path!r:.80} twice, but names must differ")
+        else:
+            found[path] = value
+        if len(found) > MAX_FIELDS:
+            raise InvalidArgument(f"{where} has more than {MAX_FIELDS} fields, which is the maximum")
+
+
+def plain_features(given: Any) -> Plain:
+    """Return what a caller gave as plain data, equal for equal features in any order and form."""
+    rows = as_rows(given)
+    if is_record(rows):
+        return {name: _plain(each) for name, each in sorted(flat(as_record(rows, "features"), "features").items())}
+    return [plain_features(each) for each in rows] if isinstance(rows, list | tuple) else _plain(rows)
+
+
+def _plain(given: Any) -> Plain:
+    """Return a value as plain data: 1 and 1.0 are equal, and every missing value is None."""
+    if isinstance(given, np.generic):
+        given = given.item()
+    if given is None or isinstance(given, str | bool):
+        return given
+    if isinstance(given, int | float):
+        return given if abs(given) > MAX_EXACT else None if given != given else float(given)
+    if isinstance(given, Mapping):
+        return plain_features(given)
+    if isinstance(given, list | tuple):
+        return [_plain(each) for each in given]
+    return given if isinstance(given, np.ndarray) else None if type(given).__name__ in NOTHING else str(given)

@@ -1,0 +1,175 @@
+"""Contexts of what callers send: the schema of a portfolio, the order of its columns, and the scales that it learns.
+
+A number without a declared range counts as missing until `N_FIRST` values of it, at least two of them different, were
+seen in decided rounds. Then its range is fixed by the event `scaled`. The values are in the events of the rounds, so a
+fold finds them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from equipoise.errors import InvalidArgument
+from equipoise.features.encoding import Layout
+from equipoise.features.offers import Offers, as_numbers
+from equipoise.features.records import as_rows, is_record
+from equipoise.features.schema import Schema
+from equipoise.learner import AdoptsSchema, implements
+from equipoise.portfolio.settings import PortfolioSettings
+from equipoise.types import Config, Context, Plain
+
+N_FIRST = 30  # values from which the scale of a number is learned
+WIDTH = 2.0  # standard deviations from the middle of the range to its ends
+SIDES = ("context", "actions")
+OFFER_KEYS = frozenset({"id", "features"})
+
+
+class Inputs:
+    """Makes contexts of what callers send, and learns the scales of numbers."""
+
+    def __init__(self, settings: PortfolioSettings) -> None:
+        self._declared = self.schema = settings.schema  # as declared; with the layout in effect
+        self._names = settings.action_names
+        self._seen: dict[str, dict[str, list[float]]] = {side: {} for side in SIDES}  # values without a scale
+
+    def adopt(self, settings: PortfolioSettings) -> None:
+        """Use another declaration from now on, whose columns come after the present ones."""
+        self._names = settings.action_names
+        if settings.schema is not self._declared:
+            layouts = (None, None) if self.schema is None else self.schema.layouts
+            self._declared = settings.schema
+            self.schema = None if settings.schema is None else settings.schema.with_layouts(*layouts)
+
+    def read(self, context: Any, offers: Any = None) -> Context:
+        """Return the context that learners see of what a caller gives."""
+        if isinstance(context, Offers):
+            if offers is not None:
+                raise InvalidArgument("offers is given, but the context has offers already")
+            source = context.source
+            if source is None or source.schema is self.schema or self.schema is None:
+                return context
+            return self.schema.offers(source.context, source.offers, ids=context.ids, mask=context.mask)
+        if offers is not None:
+            ids, features = split_offers(offers)
+            return self.make(context, features, ids)
+        if self.schema is None or not is_record(context):
+            return context
+        if self._names is None:
+            raise InvalidArgument(
+                "context has names of features, but there are no offers: give offers, or action_names to the portfolio"
+            )
+        return self.make(context, None, self._names)
+
+    def make(self, context: Any, features: Any, ids: Sequence[str] | None) -> Offers:
+        """Return offers with these features and ids."""
+        return offers_of(self.schema, context, features, ids)
+
+    def see(self, seen: Mapping[str, Mapping[str, Any]]) -> None:
+        """Keep values of numbers without a scale."""
+        for side, values in seen.items():
+            for name, given in values.items():
+                kept = self._seen[side].setdefault(name, [])
+                for each in given if isinstance(given, list | tuple) else (given,):
+                    if len(kept) < N_FIRST:
+                        kept.append(each)
+                    elif len(set(kept)) == 1:
+                        kept[-1] = each  # a scale needs two different values
+
+    def learned_scales(self) -> dict[str, dict[str, tuple[float, float]]]:
+        """Return the ranges that are known from the values seen now, by side and name; empty if there are none."""
+        found = {
+            side: {
+                name: _range(kept)
+                for name, kept in self._seen[side].items()
+                if len(kept) >= N_FIRST and len({*kept}) > 1
+            }
+            for side in SIDES
+        }
+        return {side: scales for side, scales in found.items() if scales}
+
+    def fix_scales(self, scales: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+        """Use these ranges from now on."""
+        assert self.schema is not None
+        layouts = []
+        for side, layout in zip(SIDES, self.schema.layouts, strict=True):
+            new = {name: (float(low), float(high)) for name, (low, high) in scales.get(side, {}).items()}
+            layouts.append(Layout(layout.columns, {**layout.scales, **new}))
+            for name in new:
+                self._seen[side].pop(name, None)
+        self.schema = self.schema.with_layouts(*layouts)
+
+    def state(self) -> Config:
+        """Return the layout and what was seen, as plain data."""
+        assert self.schema is not None
+        return {
+            side: {
+                "columns": list(layout.columns),
+                "scales": dict(layout.scales),
+                "seen": {name: list(kept) for name, kept in self._seen[side].items()},
+            }
+            for side, layout in zip(SIDES, self.schema.layouts, strict=True)
+        }
+
+    def restore(self, state: Mapping[str, Plain]) -> None:
+        assert self.schema is not None
+        layouts = []
+        for side in SIDES:
+            saved = state[side]
+            scales = {name: (low, high) for name, (low, high) in saved["scales"].items()}
+            layouts.append(Layout(tuple(saved["columns"]), scales))
+            self._seen[side] = {name: list(kept) for name, kept in saved["seen"].items()}
+        self.schema = self.schema.with_layouts(*layouts)
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    array = np.array(values)
+    middle, width = float(array.mean()), WIDTH * float(array.std())
+    return middle - width, middle + width
+
+
+def offers_of(schema: Schema | None, context: Any, features: Any, ids: Sequence[str] | None) -> Offers:
+    """Return offers by a schema; without one, features are numbers."""
+    if schema is not None:
+        return schema.offers(context, features, ids=ids)
+    rows = as_rows(features)
+    for name, given in (("context", context), *((f"offers[{k}].features", row) for k, row in enumerate(rows or ()))):
+        if is_record(given):
+            raise InvalidArgument(f"{name} has names, which need a schema of the portfolio")
+    shared = None if context is None else as_numbers(context, "context", "a vector of numbers")
+    if rows is not None and len({np.shape(row) for row in rows}) > 1:
+        raise InvalidArgument("offers have different numbers of features, but must have the same number")
+    return Offers(rows, shared, ids)
+
+
+def split_offers(offers: Any) -> tuple[list[str] | None, list[Any] | None]:
+    """Return the ids and the features of offers such as {"id": "red", "features": {"price": 3.5}}."""
+    rows = as_rows(offers)
+    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+        raise InvalidArgument(f"offers is {offers!r:.80}, but must be a list of dicts with id and features")
+    entries = list(rows)
+    for k, each in enumerate(entries):
+        if not isinstance(each, Mapping) or not each.keys() <= OFFER_KEYS:
+            raise InvalidArgument(f"offers[{k}] is {each!r:.80}, but must be a dict with id and features only")
+    if not entries:
+        raise InvalidArgument("offers is empty, but must have at least one")
+    return some_or_none("id", [each.get("id") for each in entries]), some_or_none(
+        "features", [each.get("features") for each in entries]
+    )
+
+
+def some_or_none(name: str, given: list[Any]) -> list[Any] | None:
+    """Return what offers have under a name; None if none has it, an error if only some have."""
+    n = sum(each is not None for each in given)
+    if n not in (0, len(given)):
+        raise InvalidArgument(f"offers have {name} in {n} of {len(given)} cases, but must in all or none")
+    return given if n else None
+
+
+def adopt_schema(learners: Iterable[object], schema: Schema | None, action_names: Sequence[str] | None) -> None:
+    """Let learners take features and bounds from a schema, where they state none."""
+    for learner in learners:
+        if implements(learner, AdoptsSchema):
+            learner.adopt_schema(schema, action_names)
