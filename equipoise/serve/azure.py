@@ -44,9 +44,11 @@ use = "OFUL"
 use = "SquareCB"
 
 [[learner]]
-use = "LinearThompson"
+name = "popular"  # whoever asks
+use = "OFUL"
+features = {{ use = "Prefix", dim = {hashed} }}
 """
-HASHED = 32  # columns of contexts and of actions
+HASHED = 16  # columns of contexts and of actions
 
 
 def seconds_of(name: str, duration: object) -> float:

@@ -66,5 +66,9 @@ class ContextReader:
         for id_ in actions:
             if id_ not in ids:
                 raise UnknownName("action", id_, ids)
-        features = (context, [actions.get(id_, {}) for id_ in ids]) if schema is not None else (None, None)
-        return offers_of(schema, *features, ids).masked(np.array([id_ in actions for id_ in ids]))
+        mask = np.array([id_ in actions for id_ in ids])
+        if schema is None:
+            return Offers(None, None, ids).masked(mask)
+        named = schema.unknown == "hash"  # then ids are features: actions can be equal in all others
+        rows = [{**({"id": id_} if named else {}), **actions.get(id_, {})} for id_ in ids]
+        return schema.offers(context, rows, ids=ids).masked(mask)
