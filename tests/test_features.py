@@ -194,7 +194,7 @@ MESSAGES: list[tuple[Any, str]] = [
     (lambda: OFUL(features=Columns), "but must be a feature map such as Columns"),  # type: ignore[arg-type]
     (lambda: Columns([]), "columns is [], but must be different columns, at least one"),
     (lambda: Columns([1, 1]), "columns is [1, 1], but must be different columns"),
-    (lambda: Columns("ab"), "columns is 'ab', but must be a list of column indices"),  # type: ignore[arg-type]
+    (lambda: Columns("ab"), "columns is 'ab', but must be a list of column indices"),
     (lambda: Columns([-1]), "columns[0] is -1, but must be a whole number"),
     (lambda: Concat([]), "maps is [], but must be a list of feature maps"),
     (lambda: Interactions(Prefix(1), 5), "right is 5, but must be a feature map"),  # type: ignore[arg-type]

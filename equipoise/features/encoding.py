@@ -7,7 +7,7 @@ entry that nobody reads. The blank row has the values for which everything is mi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import nan, sqrt
+from math import inf, nan, sqrt
 from typing import Any, NamedTuple, NoReturn
 
 from equipoise.errors import InvalidArgument, UnknownName
@@ -95,7 +95,10 @@ class Encoder:
 
     def squared_norm_bound(self, places: Iterable[int]) -> float:
         """Return an upper bound on the squared norm of some columns; inf if there is none."""
-        return sum((self._bounds[name] ** 2 if name else 1.0) for name in {self._feature_of[k] for k in places})
+        known = [self._feature_of[k] if k < len(self._feature_of) else None for k in places]
+        if None in known:  # of numbers that callers give
+            return inf
+        return sum((self._bounds[name] ** 2 if name else 1.0) for name in {*known} if name is not None)
 
     def encode(self, record: Mapping[str, Any], where: str) -> Row:
         """Return the columns of a record, and after them the raw values of numbers without a scale."""

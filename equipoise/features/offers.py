@@ -35,6 +35,7 @@ class FeatureMap(Protocol):
 
 
 FLOAT64 = np.dtype(np.float64)
+CACHED = ("offered", "offered_ids")  # what follows from the mask
 NORM_ROUNDING = 1 + 1e-12  # relative: more than two sums of the same squares differ by
 
 
@@ -121,6 +122,29 @@ class Offers:
         self._rows: dict[FeatureMap, Rows] = {}
         self._squared_norm_bound: float | None = None  # of all actions, and so of any of their columns
 
+    @classmethod
+    def of_columns(
+        cls,
+        actions: Array | None,
+        shared: Array | None,
+        ids: tuple[str, ...] | None,
+        mask: ArrayLike | None,
+        source: Source,
+    ) -> Self:
+        """Return offers of checked ids and new arrays with finite entries, which only a schema vouches for."""
+        offers = cls.__new__(cls)
+        if actions is None:
+            actions = np.empty((len(ids or ()), 0))
+        if ids is not None and len(ids) != len(actions):
+            raise InvalidArgument(f"ids has {len(ids)} entries, but must have one for each of {len(actions)} actions")
+        offers.actions, offers.shared, offers.ids, offers.source = actions, shared, ids, source
+        offers.mask = None if mask is None else _check_mask(mask, len(actions))
+        for array in (actions, shared, offers.mask):
+            if array is not None:
+                array.setflags(write=False)
+        offers._rows, offers._squared_norm_bound = {}, None
+        return offers
+
     def __len__(self) -> int:
         return len(self.actions)
 
@@ -182,6 +206,14 @@ class Offers:
             return None
         ids, mask = None if self.ids is None else list(self.ids), self.mask
         return ["features", plain_features(source.context), plain_features(source.offers), ids, mask]
+
+    def with_mask(self, mask: ArrayLike) -> Offers:
+        """Return the same offers with another mask."""
+        masked = object.__new__(type(self))
+        vars(masked).update({name: each for name, each in vars(self).items() if name not in CACHED})
+        masked.mask, masked._rows = _check_mask(mask, len(self)), {}
+        masked.mask.setflags(write=False)
+        return masked
 
     def without_source(self) -> Offers:
         """Return the same offers without what they were made of."""

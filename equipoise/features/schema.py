@@ -34,7 +34,7 @@ from equipoise.features.maps import (
     Shared,
     with_numbers,
 )
-from equipoise.features.offers import FeatureMap, Offers, Source, as_matrix, as_numbers, check_entries
+from equipoise.features.offers import FeatureMap, Offers, Source, as_matrix, as_numbers, check_entries, check_ids
 from equipoise.features.records import as_record, as_rows, flat, is_nested, is_record
 from equipoise.settings import equal_data
 from equipoise.settings.checks import count, one_of
@@ -42,6 +42,7 @@ from equipoise.types import Array, Config, Plain
 
 UNKNOWN = ("error", "ignore", "hash")
 HASHED = 64  # columns for unknown names, unless stated
+_NONE_SEEN: Config = {}
 Declared = Mapping[str, Feature | Mapping[str, Any]]
 
 
@@ -86,6 +87,7 @@ class Schema:
         if hashed is not None and unknown != "hash":
             raise InvalidArgument(f"hashed is {hashed!r} with unknown {unknown!r}, but needs unknown 'hash'")
         self.hashed = None if unknown != "hash" else count("hashed", hashed or HASHED, maximum=MAX_COLUMNS)
+        self._checked_ids: tuple[str, ...] | None = None  # of the last call
         self._lay_out(None, None)
 
     def _lay_out(self, shared: Layout | None, actions: Layout | None) -> None:
@@ -142,37 +144,46 @@ class Schema:
         ----------
         context
             What all offers share: a dict, nested as you like, a row of a data frame, a named tuple, a dataclass, or a
-            vector that has the columns already. Default: every feature is missing.
+            vector of numbers: the columns, or anything if no feature is declared. Default: every feature is missing.
         offers
-            The features of each offer: a list of the same, a data frame, or a matrix that has the columns already.
-            Default: every feature is missing, for as many offers as there are ids.
+            The features of each offer: a list of the same, a data frame, or a matrix of numbers. Default: every feature
+            is missing, for as many offers as there are ids.
         ids
             What the actions are called over all rounds. Default: none, row k is arm k.
         mask
             K truth values: False for an action that must not be chosen in this round. Default: all may be.
         """
-        known = None if ids is None else tuple(ids)
+        known = self._known_ids(ids)
         shared, seen = self._shared(context)
         actions, seen_in_actions = self._actions(offers, known)
-        source = Source(self, context, offers, seen, seen_in_actions)
-        return Offers(actions, shared, known, mask=mask, source=source)
+        return Offers.of_columns(actions, shared, known, mask, Source(self, context, offers, seen, seen_in_actions))
+
+    def _known_ids(self, ids: Iterable[str] | None) -> tuple[str, ...] | None:
+        """Return checked ids; those of the last call are not checked again."""
+        if ids is not None and ids is not self._checked_ids:
+            self._checked_ids = check_ids(ids)
+            return self._checked_ids
+        return ids  # type: ignore[return-value]  # None, or a checked tuple
 
     def _shared(self, context: Any) -> tuple[Array | None, Config]:
         encoder = self.shared_encoder
         if context is None:
             if not len(encoder):
-                return None, {}
+                return None, _NONE_SEEN
             context = {}
-        if not is_record(context):
+        if type(context) is not dict and not is_record(context):
             vector = as_numbers(context, "context", "a dict of features or a vector of numbers")
             if vector.ndim != 1:
                 raise InvalidArgument(
                     f"context has shape {vector.shape}, but must be a dict or a vector: rows belong to offers"
                 )
-            if len(vector) != len(encoder):
+            if len(encoder) and len(vector) != len(encoder):
                 raise InvalidArgument(f"context has {len(vector)} features, but must have {len(encoder)}")
-            return vector, {}
-        row = encoder.encode(as_record(context, "context"), "context")
+            check_entries(vector, "context")
+            return vector, _NONE_SEEN
+        row = encoder.encode(context if type(context) is dict else as_record(context, "context"), "context")
+        if not encoder.unscaled:
+            return np.array(row), _NONE_SEEN
         n = len(encoder)
         seen = {name: each for name, each in zip(encoder.unscaled, row[n:], strict=True) if each == each}
         return np.array(row[:n]), seen
@@ -184,19 +195,24 @@ class Schema:
             if ids is None:
                 raise InvalidArgument("offers is None, but must be a list of features unless ids are given")
             if not n:
-                return None, {}
+                return None, _NONE_SEEN
             rows = [{}] * len(ids)
         if isinstance(rows, list | tuple) and any(map(is_record, rows)):
             written = [self._row(each, f"offers[{k}]") for k, each in enumerate(rows)]
+            if not encoder.unscaled:
+                return np.array(written).reshape(len(rows), n), _NONE_SEEN
             seen = {
                 name: [row[n + j] for row in written if row[n + j] == row[n + j]]
                 for j, name in enumerate(encoder.unscaled)
             }
             return np.array([row[:n] for row in written]).reshape(len(rows), n), {k: v for k, v in seen.items() if v}
-        matrix = as_matrix(rows, name="offers")
-        if matrix.shape[1] != n:
+        if isinstance(rows, list | tuple) and len({np.shape(row) for row in rows}) > 1:
+            raise InvalidArgument("offers have different numbers of features, but must have the same number")
+        matrix = np.array(as_matrix(rows, name="offers"), order="C")
+        check_entries(matrix, "offers")
+        if n and matrix.shape[1] != n:
             raise InvalidArgument(f"offers have {matrix.shape[1]} features, but must have {n}")
-        return matrix, {}
+        return matrix, _NONE_SEEN
 
     def _row(self, features: Any, where: str) -> list[float]:
         """Return the columns of an offer that may be given in order, and the values of numbers without a scale."""
@@ -253,11 +269,11 @@ class Schema:
     def _squared_norm_bound(self, features: FeatureMap) -> float:
         match features:
             case Columns():
-                return self.action_encoder.squared_norm_bound(_within(features.numbers, len(self.action_encoder)))
+                return self.action_encoder.squared_norm_bound(features.numbers)
             case Prefix(dim):
-                return self.action_encoder.squared_norm_bound(_within(range(dim), len(self.action_encoder)))
+                return self.action_encoder.squared_norm_bound(range(dim))
             case Shared():
-                return self.shared_encoder.squared_norm_bound(_within(features.numbers, len(self.shared_encoder)))
+                return self.shared_encoder.squared_norm_bound(features.numbers)
             case OneHot() | One():
                 return 1.0
             case Default(inner):
@@ -319,11 +335,6 @@ class Schema:
 
 def _restored(data: Config, shared: Sequence[Any], actions: Sequence[Any]) -> Schema:
     return Schema.from_plain(data).with_layouts(Layout(*shared), Layout(*actions))
-
-
-def _within(columns: Iterable[int], n: int) -> list[int]:
-    """Return the columns that a schema has; the others are refused when a row is made."""
-    return [k for k in columns if k < n]
 
 
 def check_schema(name: str, given: object) -> Schema:

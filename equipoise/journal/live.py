@@ -154,6 +154,7 @@ class LivePortfolio:
     # Reads, which wait too: they must not tell what a crash could take back.
     settings = _property_of_portfolio(Portfolio.settings)
     declared = _property_of_portfolio(Portfolio.declared)
+    schema = _property_of_portfolio(Portfolio.schema)
     reward_range = _property_of_portfolio(Portfolio.reward_range)
     learner_names = _property_of_portfolio(Portfolio.learner_names)
     recommendation = _property_of_portfolio(Portfolio.recommendation)

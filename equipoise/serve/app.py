@@ -17,6 +17,7 @@ from starlette.routing import Match, Route, Router
 from equipoise.config import PortfolioConfig, check_served
 from equipoise.errors import EquipoiseError, JournalFailed
 from equipoise.serve import personalizer
+from equipoise.serve.bodies import decoder
 from equipoise.serve.created import Created
 from equipoise.serve.dashboard.sampler import watch
 from equipoise.serve.failures import MEDIA_TYPE, Refused, headers_of, log_fault, printable, problem_of
@@ -160,7 +161,7 @@ class Endpoint:
 
     def __init__(self, service: Service, operation: Operation) -> None:
         self._service, self._operation = service, operation
-        self._decode = None if operation.request is None else msgspec.json.Decoder(operation.request).decode
+        self._decode = None if operation.request is None else decoder(operation.request)
         self._fail = FORMS[operation.form]
 
     async def __call__(self, request: Request) -> Response:

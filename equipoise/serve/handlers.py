@@ -20,6 +20,7 @@ from equipoise.errors import EquipoiseError, InvalidArgument, JournalBusy, Journ
 from equipoise.learner import MinimalLearner
 from equipoise.portfolio.units import unit_key
 from equipoise.serve import metrics, schemas
+from equipoise.serve.bodies import decoder
 from equipoise.serve.excluding import excluding
 from equipoise.serve.failures import Refused, kind_of, log_fault, problem_of
 from equipoise.serve.guard import KEY_HEADER, WHOLE
@@ -37,8 +38,8 @@ NDJSON = "application/x-ndjson"
 LINES_AT_ONCE = 64  # of a batch, in one operation: a tenth of a second for 1,000 would hold up other portfolios
 LEARNER = re.compile(schemas.LEARNER_PATTERN)
 encode, encode_lines = msgspec.json.Encoder().encode, msgspec.json.Encoder().encode_lines
-decode_reward = msgspec.json.Decoder(schemas.Reward).decode
-decode_decide = msgspec.json.Decoder(schemas.DecideRequest).decode
+decode_reward = decoder(schemas.Reward)
+decode_decide = decoder(schemas.DecideRequest)
 BEARER = {"WWW-Authenticate": 'Bearer realm="equipoise"'}
 
 
@@ -178,7 +179,7 @@ def _parse(line: bytes, decode: Decode, max_bytes: int) -> Any:
         return Refused(413, "too-large", f"a line has {len(line)} bytes, but must have at most {max_bytes}")
     try:
         return decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, InvalidArgument) as error:
         return error
 
 

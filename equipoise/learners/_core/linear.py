@@ -141,11 +141,8 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
         if self._takes_bound:
             features = changes.get("features", self._map)
             changes["action_bound"] = schema.norm_bound(features) or 1.0
-        if changes:
-            adopted = self.clone(**changes)
-            if not equal_data(self.state(), self.clone().state()):
-                raise InvalidArgument(f"learner {self.name!r} has learned, but must be new to follow a schema")
-            vars(self).update(vars(adopted))
+        if changes and equal_data(self.state(), self.clone().state()):  # one that has learned stays as it is
+            vars(self).update(vars(self.clone(**changes)))
 
     def default_map(self, schema: Schema, action_names: Sequence[str] | None) -> FeatureMap:
         """The feature map of a learner that states none."""
