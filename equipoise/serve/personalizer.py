@@ -259,8 +259,10 @@ def _joined(features: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
     for each in features or ():
         for name, value in each.items():
             before = joined.get(name)
-            both = isinstance(before, dict) and isinstance(value, dict)
-            joined[name] = {**before, **value} if both else value
+            if isinstance(before, dict) and isinstance(value, dict):
+                joined[name] = {**before, **value}
+            else:
+                joined[name] = value
     return joined
 
 

@@ -34,12 +34,11 @@ def test_a_reward_teaches_once_its_decision_is_activated() -> None:
     portfolio.on_event(events.append)
     decision = portfolio.decide(None, id="mail", deferred="mail", at=0.0)
     portfolio.learn("mail", 1.0, at=1.0)
-    assert portfolio.pending == ("mail",) and not portfolio.history.n_rewards
+    assert list(portfolio.pending) == ["mail"] and not portfolio.history.n_rewards
     with pytest.raises(DuplicateReward, match="already has a reward, which waits"):
         portfolio.learn(decision, 0.5, at=1.0)
-    assert portfolio.activate("mail", at=2.0) == 1
-    assert portfolio.pending == () and portfolio.history.n_rewards == 1
-    assert portfolio.activate("mail", at=2.0) == 0
+    assert [portfolio.activate("mail", at=2.0) for _ in range(2)] == [1, 0]
+    assert list(portfolio.pending) == [] and portfolio.history.n_rewards == 1
     assert [(event.kind, event.data.get("part")) for event in events] == [
         ("decided", None),
         ("rewarded", ""),
@@ -135,7 +134,7 @@ def features() -> Portfolio:
 def test_a_journal_folds_to_the_same_state(made: Callable[[], Portfolio], tmp_path: Path) -> None:
     """Decisions, rewards, activations and deadlines in any order; the process is killed, and goes on."""
     path, killed = tmp_path / "journal.db", tmp_path / "killed.db"
-    rng, key = np.random.default_rng(3), {"key": "k"} if made is parts else {}
+    rng, key = np.random.default_rng(3), "k" if made is parts else None
     with equipoise.open(path, made) as live:
         for t in range(300):
             at = 1.7e9 + 60.0 * t
@@ -146,7 +145,7 @@ def test_a_journal_folds_to_the_same_state(made: Callable[[], Portfolio], tmp_pa
                 chosen = f"d{t - int(rng.integers(0, 10))}"
                 if chosen in live.pending:
                     with contextlib.suppress(DuplicateReward):
-                        live.learn(chosen, float(rng.integers(0, 2)), at=at, **key)
+                        live.learn(chosen, float(rng.integers(0, 2)), at=at, key=key)
             if t % 6 == 5:
                 live.activate(f"page {(t - int(rng.integers(0, 70))) // 2}", at=at)
         copy_of_killed(path, killed)

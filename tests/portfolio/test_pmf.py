@@ -14,7 +14,7 @@ from equipoise.learners import OFUL, UCB, Constant, EpsilonGreedy, LinearThompso
 from equipoise.portfolio.tickets import Decision
 from equipoise.selectors import Corral, CounterfactualBalancing, RealizedBalancing, Uniform
 
-SELECTORS = {
+SELECTORS: dict[str, Any] = {
     "counterfactual": lambda: CounterfactualBalancing(3),
     "realized": lambda: RealizedBalancing(3),
     "corral": lambda: Corral(3, rounds=500),

@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
 from equipoise.journal import SQLiteJournal, digest, rebuild, recover
 from equipoise.portfolio import tickets
 from equipoise.serve.app import create_app
+from equipoise.serve.azure import portfolio_file
 from equipoise.serve.client import Client
 from equipoise.serve.hosted import Hosted
 from equipoise.serve.personalizer import Assignment, decision_id
@@ -73,8 +74,8 @@ def activate(service: Any, event: str) -> int:
     return status
 
 
-def health(service: Any) -> dict[str, Any]:
-    return service.get("/v1/portfolios/news").json()["health"]  # type: ignore[no-any-return]
+def health(service: Any) -> Any:
+    return service.get("/v1/portfolios/news").json()["health"]
 
 
 def plays(service: Any) -> int:
@@ -221,9 +222,8 @@ def test_deferred_events_teach_once_they_are_activated(tmp_path: Path, monkeypat
         assert health(service)["open"] == 8 and health(service)["held_rewards"] == 0, "nothing teaches"
         assert [activate(service, f"mail {k}") for k in (0, 0, 1)] == [204] * 3
         assert health(service)["open"] == 6
-        journal = tmp_path / "news.db"
         (tmp_path / "killed").mkdir()
-        copy_of_killed(journal, tmp_path / "killed" / "news.db")
+        copy_of_killed(tmp_path / "news.db", tmp_path / "killed" / "news.db")
     journal = SQLiteJournal(tmp_path / "killed" / "news.db", create=False)
     (config,) = configs(EARLIEST)
     rebuilt, recovered = (way(journal, config.portfolio()).portfolio for way in (rebuild, recover))
@@ -450,7 +450,7 @@ def test_a_bad_rank_of_slots(bad: Any, changes: dict[str, Any], rule: str) -> No
 @pytest.mark.parametrize(("where", "body", "rule"), BAD_REWARDS)
 def test_a_bad_reward(bad: Any, where: str, body: Any, rule: str) -> None:
     content = json.dumps(body).replace("Infinity", "1e400")
-    request = {"content": content, "headers": {"Content-Type": "application/json; charset=utf-8"}}
+    request: Any = {"content": content, "headers": {"Content-Type": "application/json; charset=utf-8"}}
     refused(bad, f"/personalizer/{where}/reward", "InvalidRewardRequest", rule, **request)
 
 
@@ -491,91 +491,37 @@ def test_ids_of_decisions_differ() -> None:
     assert all(0 < len(decision_id(*each)) <= 200 for each in given)
 
 
-def rounds_of_v1(url: str, key: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """Rank, reward and activate by the client of version 1.0."""
-    module = pytest.importorskip(
-        "azure.cognitiveservices.personalizer", reason="needs azure-cognitiveservices-personalizer"
-    )
-    from msrest.authentication import CognitiveServicesCredentials
-
-    models, personalizer = module.models, module.PersonalizerClient(url, CognitiveServicesCredentials(key))
-
-    def rank(user: str, defer: bool) -> tuple[str, str]:
-        actions = [models.RankableAction(id=each["id"], features=each["features"]) for each in ACTIONS]
-        request = models.RankRequest(
-            actions=actions, context_features=[{"user": {"name": user}}], excluded_actions=[], defer_activation=defer
-        )
-        response = personalizer.rank(request)
-        assert response.ranking[0].id == response.reward_action_id
-        assert sum(each.probability for each in response.ranking) == pytest.approx(1.0)
-        return response.event_id, response.reward_action_id
-
-    return rank, lambda event, value: personalizer.events.reward(event, value), personalizer.events.activate
-
-
-def rounds_of_v2(url: str, key: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    """Rank, reward and activate by the client of the preview."""
-    module = pytest.importorskip("azure.ai.personalizer", reason="needs azure-ai-personalizer")
-    from azure.core.credentials import AzureKeyCredential
-
-    personalizer = module.PersonalizerClient(url, AzureKeyCredential(key))
-
-    def rank(user: str, defer: bool) -> tuple[str, str]:
-        request = {"actions": ACTIONS, "contextFeatures": [{"user": {"name": user}}], "deferActivation": defer}
-        response = personalizer.rank(request)
-        assert response["ranking"][0]["id"] == response["rewardActionId"]
-        return response["eventId"], response["rewardActionId"]
-
-    return rank, lambda event, value: personalizer.reward(event, {"value": value}), personalizer.activate
-
-
-CLIENTS = {"v1": rounds_of_v1, "v2": rounds_of_v2}
-
-
 @contextmanager
-def served(tmp_path: Path, tokens: Any = None) -> Iterator[str]:
+def served(tmp_path: Path, text: str = EARLIEST, tokens: Any = None) -> Iterator[str]:
     """The address of a durable service."""
     pytest.importorskip("uvicorn", reason="needs the extra serve")
     from tools.studies.dashboard_cost import running
 
-    with running(create_app(configs(EARLIEST), tokens=tokens, open=open_in(tmp_path))) as url:
+    with running(create_app(configs(text), tokens=tokens, open=open_in(tmp_path))) as url:
         yield url
 
 
-def play(calls: Any, n: int) -> Counter[str]:
-    """Play rounds, of which every tenth is deferred and every twentieth never activated; return the chosen actions."""
-    rank, give_reward, activate = calls
-    chosen = Counter[str]()
-    for t in range(n):
-        event, action = rank(f"user {t % 7}", t % 10 == 0)
-        if t % 10 == 0:
-            give_reward(event, 1.0)  # teaches nothing before the activation
-        if t % 20 == 0:
-            activate(event)
-        if t % 10:
-            give_reward(event, 1.0 if action == "Sports" else -0.5)
-        chosen[action] += 1
-    return chosen
+PACKAGES = {"v1": "azure.cognitiveservices.personalizer", "v2": "azure.ai.personalizer"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "n"),
-    [("v1", 60), ("v2", 60), pytest.param("v1", 1_000, id="v1-long"), pytest.param("v2", 1_000, id="v2-long")],
-)
-def test_the_clients_of_microsoft_play_by_another_address_only(name: str, n: int, tmp_path: Path) -> None:
-    """All rounds get their reward, and the action that pays wins; a key is a token."""
+@pytest.mark.parametrize("name", PACKAGES)
+def test_the_clients_of_microsoft_play_by_another_address_only(name: str, tmp_path: Path) -> None:
+    """A short form; 1,000 rounds are `python -m tools.studies.personalizer_clients`. A key is a token."""
+    pytest.importorskip(PACKAGES[name], reason="needs the clients of Azure Personalizer")
+    from tools.studies.personalizer_clients import ACTIONS, CLIENTS, CONFIGURATION, play
+
+    assert [action["id"] for action in ACTIONS] == ["News", "Sports", "Music"]
     key = add_token(tmp_path / "tokens.json", "key", ["decide", "reward", "read"])
-    with served(tmp_path, read_tokens(tmp_path / "tokens.json")) as url:
-        chosen = play(CLIENTS[name](url, key), n)
-        assert sum(chosen.values()) == n
-        if n == 1_000:
-            assert chosen["Sports"] > 0.7 * n
+    file = portfolio_file(json.dumps(CONFIGURATION), "news")
+    with served(tmp_path, file, read_tokens(tmp_path / "tokens.json")) as url:
+        earned = play(CLIENTS[name](url, key), 60, seed=1)
         with Client(url, "news", token=key) as reader:
-            status = reader.status()["health"]
-        assert status["rounds"] == n and status["open"] == n // 20, "deferred, and never activated"
+            health = reader.status()["health"]
+        assert len(earned) == health["rounds"] == 60 and set(earned) == {0.0, 1.0}
+        assert health["open"] == 2, "never activated"
         with pytest.raises(Exception, match="401"):
-            CLIENTS[name](url, "wrong")[0]("user", False)
+            CLIENTS[name](url, "wrong").rank([], False)
 
 
 @pytest.mark.slow
@@ -590,9 +536,9 @@ def test_the_client_of_the_preview_fills_slots(tmp_path: Path) -> None:
         personalizer.activate_multi_slot(ranked["eventId"])
         rewards = [{"slotId": slot["id"], "value": 1.0} for slot in ranked["slots"]]
         personalizer.reward_multi_slot(ranked["eventId"], {"reward": rewards})
-        with pytest.raises(HttpResponseError) as caught:
+        with pytest.raises(HttpResponseError, match="InvalidRankRequest") as caught:
             personalizer.rank({"actions": []})
-        assert (caught.value.status_code, caught.value.error.code) == (400, "InvalidRankRequest")
+        assert caught.value.status_code == 400
         personalizer.rank({"actions": ACTIONS, "eventId": "one"})
         with pytest.raises(ResourceExistsError):
             personalizer.rank({"actions": ACTIONS[1:], "eventId": "one"})
@@ -611,6 +557,83 @@ def test_the_client_of_version_1_reads_errors(tmp_path: Path) -> None:
             personalizer.rank(module.models.RankRequest(actions=[]))
         assert caught.value.error.error.code == "InvalidRankRequest"
         assert "length >= 1" in caught.value.error.error.message
+
+
+HASHED = """
+version = 1
+name = "news"
+[reward]
+range = [0, 1]
+[schema]
+unknown = "hash"
+hashed = 16
+[[learner]]
+use = "OFUL"
+[[learner]]
+name = "popular"
+use = "OFUL"
+features = { use = "Prefix", dim = 16 }
+"""
+
+
+def test_features_of_any_form_are_used() -> None:
+    """Half of the users want the first action, the other half the second one, of which the ids alone differ."""
+    with client(HASHED) as service:
+        earned = []
+        for t in range(240):
+            user, actions = ["fan", "reader"][t % 2], [{"id": "Sports"}, {"id": "News", "features": []}]
+            features = [{"user": {"kind": user, "more": {"depth": [1, 2]}}}, {"hour": t % 24, "weather": None}]
+            ranked = rank(service, actions=actions[:: 1 if t % 3 else -1], contextFeatures=features)
+            earned.append(float((ranked["rewardActionId"] == "Sports") == (user == "fan")))
+            assert reward(service, ranked["eventId"], earned[-1]) == 204
+        assert np.mean(earned[120:]) > 0.85
+        plays = {row["name"]: row["plays"] for row in service.get("/v1/portfolios/news").json()["standing"]}
+        assert plays["OFUL"] > plays["popular"]
+
+
+def test_declared_features_are_read_and_others_ignored_or_refused() -> None:
+    typed = HASHED.replace(
+        'unknown = "hash"\nhashed = 16', 'unknown = "RULE"\n[context.user.age]\ntype = "number"\nlow = 0\nhigh = 100'
+    ).replace('features = { use = "Prefix", dim = 16 }', 'features = { use = "OneHot", ids = ["a", "b"] }')
+    typed += '[actions]\nnames = ["a", "b"]\n'
+    body = {"actions": [{"id": "b"}], "contextFeatures": [{"user": {"age": 50}}]}
+    for unknown, status in (("ignore", 201), ("error", 400)):
+        with client(typed.replace("RULE", unknown)) as service:
+            assert service.post("/personalizer/rank", json=body).status_code == 201
+            extended = {**body, "contextFeatures": [{"user": {"age": 50}}, {"hour": 9}]}
+            answer = service.post("/personalizer/rank", json=extended)
+            assert answer.status_code == status, answer.text
+            wrong = {**body, "contextFeatures": [{"user": {"age": "old"}}]}
+            answer = service.post("/personalizer/rank", json=wrong)
+            assert answer.status_code == 400 and "user.age" in answer.json()["error"]["message"]
+
+
+def deep(levels: int) -> dict[str, Any]:
+    return {"x": 1} if levels == 0 else {"d": deep(levels - 1)}
+
+
+@pytest.mark.parametrize(
+    ("features", "rule"),
+    [
+        ({f"k{k}": k for k in range(3_000)}, "fields"),
+        (deep(40), "nested more than"),
+        ({"a": 1e300}, "must be a finite number"),
+    ],
+)
+def test_features_that_nobody_can_mean(features: dict[str, Any], rule: str) -> None:
+    with client(HASHED) as service:
+        rank(service, eventId="one", contextFeatures=[{"a": 1}])
+        request = {"actions": ACTIONS, "contextFeatures": [features]}
+        refused(service, "/personalizer/rank", "InvalidRankRequest", rule, json=request)
+        request = {"actions": [*ACTIONS[1:], {"id": "News", "features": [features]}]}
+        refused(service, "/personalizer/rank", "InvalidRankRequest", rule, json=request)
+
+
+def test_a_key_that_an_object_has_twice() -> None:
+    with client(HASHED) as service:
+        content = b'{"actions": [{"id": "a"}, {"id": "b"}], "eventId": "x", "eventId": "y"}'
+        request: Any = {"content": content, "headers": {"Content-Type": "application/json"}}
+        refused(service, "/personalizer/rank", "InvalidRankRequest", "twice", **request)
 
 
 def test_other_portfolios_are_not_in_the_way() -> None:

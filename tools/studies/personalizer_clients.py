@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.error import URLError
@@ -57,9 +58,9 @@ class Calls(NamedTuple):
 
 def of_version_1(url: str, key: str) -> Calls:
     """Return the calls of `azure-cognitiveservices-personalizer`."""
-    from azure.cognitiveservices import personalizer
     from msrest.authentication import CognitiveServicesCredentials
 
+    personalizer: Any = import_module("azure.cognitiveservices.personalizer")
     client, models = personalizer.PersonalizerClient(url, CognitiveServicesCredentials(key)), personalizer.models
 
     def rank(context: list[dict[str, Any]], defer: bool) -> tuple[str, str]:
@@ -74,10 +75,9 @@ def of_version_1(url: str, key: str) -> Calls:
 
 def of_preview(url: str, key: str) -> Calls:
     """Return the calls of `azure-ai-personalizer`."""
-    from azure.ai.personalizer import PersonalizerClient
     from azure.core.credentials import AzureKeyCredential
 
-    client = PersonalizerClient(url, AzureKeyCredential(key))
+    client: Any = import_module("azure.ai.personalizer").PersonalizerClient(url, AzureKeyCredential(key))
 
     def rank(context: list[dict[str, Any]], defer: bool) -> tuple[str, str]:
         answer = client.rank({"actions": ACTIONS, "contextFeatures": context, "deferActivation": defer})
