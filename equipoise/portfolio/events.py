@@ -168,6 +168,11 @@ class Events:
         if derived.kind == "blocked":
             self.blocked_at = derived.time
 
+    def add_on_elimination(self, callback: Callable[[Any], None]) -> None:
+        if not callable(callback):
+            raise InvalidArgument(f"callback is {callback!r}, but must be callable with an Elimination")
+        self.on_elimination.append(callback)
+
     def announce_elimination(self, elimination: Any, data: Mapping[str, Plain]) -> None:
         self.emit("eliminated", data)
         _call(self.on_elimination, elimination)

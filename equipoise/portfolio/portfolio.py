@@ -19,15 +19,15 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
-from equipoise.bounds import Bound, to_json
+from equipoise.bounds import Bound
 from equipoise.certificates import Certificate, Comparison, Standing
 from equipoise.certificates.fields import Record
 from equipoise.compatibility import check_compatible, check_learners, check_live, check_sharing
 from equipoise.errors import InvalidArgument
 from equipoise.errors import require as require_package
 from equipoise.features import Schema
-from equipoise.learner import AdaptedLearner, MinimalLearner, can_be_restored
-from equipoise.portfolio import folding, slates, text, warm_start
+from equipoise.learner import MinimalLearner
+from equipoise.portfolio import deferring, folding, joining, slates, text, warm_start
 from equipoise.portfolio.events import Callback, Event, logger
 from equipoise.portfolio.inputs import adopt_schema
 from equipoise.portfolio.pool import claim, recommend
@@ -38,11 +38,11 @@ from equipoise.portfolio.tickets import Decision, check_id, copy_if_mutable
 from equipoise.portfolio.units import unit_key
 from equipoise.portfolio.updates import FailedUpdate
 from equipoise.portfolio.warm_start import AnyLog, LogReplay, WarmStart
-from equipoise.selector import ChangesPool, Selector, check_selector, require
+from equipoise.selector import Selector, check_selector
 from equipoise.settings.checks import boolean, count, real
 from equipoise.storage.codec import check_savable, made
 from equipoise.storage.files import write_atomic
-from equipoise.storage.parts import describe_part, read_part, write_part
+from equipoise.storage.parts import read_part, write_part
 from equipoise.types import Action, Config, Context, Outcome, Plain
 
 if TYPE_CHECKING:
@@ -214,10 +214,8 @@ class Portfolio:
         """Return acting learner (None: no learner) and context of each decision that has no reward yet, by its id."""
         with self._lock:
             opened = self._state.tickets.open
-            return {
-                head.id: (head.learner, context)
-                for head, context in zip(opened.heads(), opened.contexts(), strict=True)
-            }
+            pairs = zip(opened.heads(), opened.contexts(), strict=True)
+            return {head.id: (head.learner, context) for head, context in pairs}
 
     @property
     def unfinished(self) -> frozenset[str]:
@@ -298,8 +296,7 @@ class Portfolio:
         pmf
             Whether to compute the probabilities of all actions, which asks every learner.
         deferred
-            Name under which `activate` activates this decision, and others of the same name. Until then it does not
-            count: a reward waits, and at the deadline the decision is withdrawn. Default: the decision counts at once.
+            Name under which `activate` lets this decision count, until its deadline. Default: it counts at once.
         """
         with self._lock:
             return self._state.decide(
@@ -371,8 +368,7 @@ class Portfolio:
         which is kept in `failed_updates`; the decision is closed all the same.
         """
         with self._lock:
-            state = self._state
-            before = state.tickets.time
+            state, before = self._state, self._state.tickets.time
             state.admit(at)
             try:
                 if outcome is not None:
@@ -396,15 +392,7 @@ class Portfolio:
         A reward that arrived before is learned now. A decision past its deadline is not activated any more.
         """
         with self._lock:
-            state, before = self._state, self._state.tickets.time
-            check_id("name", name)
-            state.admit(at)
-            activated = state.activate(name)
-            for ticket in activated:
-                state.learn_early(ticket)
-            if not activated:
-                state.tickets.time = before  # nothing happened, so there is no event that could repeat this
-            return len(activated)
+            return deferring.activate(self._state, name, at)
 
     def withdraw(self, decision: Decision | str) -> None:
         """Withdraw an open decision whose round did not happen: its play does not count and no learner learns from it.
@@ -427,13 +415,8 @@ class Portfolio:
         Every call of `decide` and `learn` does this for a few. `extended=False` ignores that deadlines were extended.
         """
         with self._lock:
-            tickets = self._state.tickets
-            limit, before = None if limit is None else count("limit", limit), tickets.time
-            self._state.admit(at)
-            expired = self._state.expire(limit, extended=boolean("extended", extended))
-            if not expired:
-                tickets.time = before  # nothing happened, so there is no event that could repeat this
-            return expired
+            limit = None if limit is None else count("limit", limit)
+            return self._state.expire_at(limit, at, extended=boolean("extended", extended))
 
     def extend_deadlines(self, seconds: float, *, at: float | None = None) -> int:
         """Let the last `seconds`, in which no reward could arrive, not count; return the number of open decisions."""
@@ -449,39 +432,12 @@ class Portfolio:
     def add_learner(self, learner: MinimalLearner, *, bound: Bound | None = None) -> str:
         """Add a learner to the running portfolio, with a bound if the selector needs one; return its name."""
         with self._lock:
-            state, selection = self._state, self._state.selection
-            add: Callable[..., int] = require(selection.selector, ChangesPool, "change its pool").add_learner
-            check_learners([*(each for each in self.learners if each is not None), learner])
-            check_live(selection.selector, [learner])
-            adopt_schema([learner], state.inputs.schema, state.settings.action_names)
-            adapted = AdaptedLearner(learner)
-            selection.check_joining(adapted, bound)
-            further = {} if selection.can.admits is None else selection.can.admits.joining(learner)
-            selection.adopt(adapted, state.settings.reward_range)
-            index = add(bound, **further)
-            selection.refresh()
-            member = state.pool.add(adapted)
-            state.savable = state.rounds.savable = state.savable and can_be_restored(learner)
-            state.rounds.refresh_learners()
-            state.updates.sharing |= {index} & selection.sharing(state.pool, state.settings.share_data)
-            if index in selection.presumed(state.pool) and state.settings.delays == "any":
-                state.updates.learn_in_order(index)
-            row = describe_part(learner) if can_be_restored(learner) else {"class": type(learner).__name__}
-            given = None if bound is None else to_json(bound)
-            state.events.emit("learner_added", {"name": member.name, "learner": row, "bound": given})
-            return member.name
+            return joining.add(self._state, learner, bound)
 
     def remove_learner(self, name: str) -> None:
         """Remove a learner: it plays and learns no more. Its open decisions may still get their rewards."""
         with self._lock:
-            state = self._state
-            i = state.pool.index(name)
-            remove = require(self.selector, ChangesPool, "change its pool").remove_learner
-            if len(list(state.pool.present())) == 1:
-                raise InvalidArgument(f"learner {name!r} is the last one, but a portfolio must have at least one")
-            remove(i)
-            state.updates.remove(i)
-            state.pool.remove(name)
+            joining.remove(self._state, name)
 
     def rename_learner(self, name: str, new: str) -> None:
         """Give a learner another name."""
@@ -604,9 +560,7 @@ class Portfolio:
 
     def on_elimination(self, callback: Callable[[Any], None]) -> None:
         """Call `callback` with every elimination, after it happened. If it raises an error, that is logged."""
-        if not callable(callback):
-            raise InvalidArgument(f"callback is {callback!r}, but must be callable with an Elimination")
-        self._state.events.on_elimination.append(callback)
+        self._state.events.add_on_elimination(callback)
 
     def certificate(self) -> Certificate:
         """Return what the rewards prove, with confidence 1 - `delta` - `learners_delta` of the certificate.

@@ -11,28 +11,27 @@ from typing import Any
 from equipoise.certificates import AnyElimination
 from equipoise.errors import DuplicateReward, InvalidArgument
 from equipoise.features import Offers
-from equipoise.learner import MinimalLearner, Proposal, can_be_restored
+from equipoise.learner import MinimalLearner, can_be_restored
 from equipoise.portfolio import old_forms
 from equipoise.portfolio.drift import DriftMonitor
 from equipoise.portfolio.events import Events, logger
 from equipoise.portfolio.held import HeldReward, clipped, combine
 from equipoise.portfolio.inputs import Inputs
 from equipoise.portfolio.pool import Pool, Selection
-from equipoise.portfolio.rounds import Round, Rounds, check_action, note_given_proposals, observe
+from equipoise.portfolio.rounds import Round, Rounds, check_action
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
 from equipoise.portfolio.statements import History, Reporter
 from equipoise.portfolio.tickets import (
+    MAX_ID_LENGTH,
     Counts,
     Decision,
     Ticket,
     Tickets,
-    check_key,
-    optional_tuple,
     own_copy,
 )
 from equipoise.portfolio.units import Units, as_offered, unit_key
 from equipoise.portfolio.updates import FailedUpdate, Failures, LearnerUpdates, was_tried
-from equipoise.selector import Choice, LeavesOut, Reconfigures, Selector, check_credit, require
+from equipoise.selector import Choice, Reconfigures, Selector, check_credit, require
 from equipoise.settings.checks import in_range, measured
 from equipoise.storage.parts import describe_part, rebuild_learners, rebuild_selector
 from equipoise.types import Config, Context, Outcome, Plain
@@ -271,7 +270,7 @@ class PortfolioState:
         if ticket.round % REPORTED_EVERY == 0:
             self.events.announce_blocked(self.reporter.blocked)
         if self.tickets.held.holds:
-            self._credit_due()
+            self.credit_due()
         if "seen" in asked:
             self._see(asked["seen"])
 
@@ -441,12 +440,12 @@ class PortfolioState:
         self.tickets.held.settle(ticket, expired=kind == "expired")
         if choice is not None:
             self.tickets.held.hold(ticket, reward, regret)
-        self._credit_due()
+        self.credit_due()
 
     def _credit(self, choice: Choice, reward: float, regret: float) -> Sequence[AnyElimination]:
         return self.selection.selector.credit(choice, reward, None if isnan(regret) else regret) or ()
 
-    def _credit_due(self) -> None:
+    def credit_due(self) -> None:
         """Let the held rewards count whose plays are old enough by now."""
         for held in self.tickets.held.due():
             if not self.drift.in_epoch(held):
@@ -478,6 +477,15 @@ class PortfolioState:
         self.events.emit("deadlines_extended", {"seconds": seconds, "open": len(self.tickets.open)})
         return len(self.tickets.open)
 
+    def expire_at(self, limit: int | None, at: float | None, *, extended: bool) -> int:
+        """Settle overdue decisions at a time, which passes only if there are some."""
+        before = self.tickets.time
+        self.admit(at)
+        expired = self.expire(limit, extended=extended)
+        if not expired:
+            self.tickets.time = before  # nothing happened, so there is no event that could repeat this
+        return expired
+
     def expire(self, limit: int | None, *, extended: bool = True) -> int:
         """Settle overdue decisions, the oldest first; overdue by their deadlines as extended, or as they were."""
         expired = 0
@@ -488,21 +496,6 @@ class PortfolioState:
             self.expire_ticket(self.tickets.open[oldest.id])
             expired += 1
         return expired
-
-    def activate(self, name: str) -> list[Ticket]:
-        """Let the deferred decisions of a name count from now on; return them, without those past their deadline."""
-        tickets = [self.tickets.open[id_] for id_ in self.tickets.deferred.get(name, ())]
-        activated = [ticket for ticket in tickets if not self.tickets.is_overdue(ticket)]
-        for ticket in activated:
-            self.tickets.activate(ticket)
-        if activated:
-            self.events.emit("activated", {"name": name, "ids": tuple(ticket.id for ticket in activated)})
-        return activated
-
-    def learn_early(self, ticket: Ticket) -> None:
-        """Learn the reward that arrived before the activation, if it is the reward of the decision."""
-        if EARLY in ticket.rewards:
-            self.learn(ticket.id, ticket.rewards[EARLY], ticket.outcome, None, None)
 
     def expire_ticket(self, ticket: Ticket) -> None:
         """Settle a decision with the rewards that arrived, or with the default; withdraw one that is not activated."""
@@ -580,40 +573,6 @@ class PortfolioState:
 
     # An event of a log is folded.
 
-    def fold_decided(self, data: Mapping[str, Plain]) -> None:
-        data, left_out = old_forms.decided(data)
-        choice = None if data["choice"] is None else Choice(*data["choice"])
-        proposals = {int(j): Proposal(*proposal) for j, proposal in data["proposals"].items()}
-        decision, selector = Decision.of_event(data), self.selection.selector
-        if choice is not None:
-            self.selection.replay(choice, data["id"], data["round"], data["available"], data.get("odds"))
-            observe(self.selection, choice, proposals, dict(data["substitutes"]), decision.action, self.settings)
-            if left_out:
-                require(selector, LeavesOut, "leave a round out of evidence").leave_out(choice)
-        ticket = Ticket(data["round"], choice, data["context"], decision.action, decision.learner)
-        ticket.id, ticket.time, ticket.regret = decision.id, self.tickets.time, data["regret"]
-        ticket.learners_to_update, ticket.weight = optional_tuple(data["learners_to_update"]), data["weight"]
-        ticket.action_probability, ticket.propensity = decision.action_probability, decision.propensity
-        ticket.deferred = data.get("deferred", "")
-        note_given_proposals(ticket, self.selection)
-        if ticket.learner is not None and (ticket.substituted or choice is None or not choice.greedy):
-            ticket.plan = proposals[ticket.learner].plan
-        if self.updates.weighted:
-            ticket.others = {j: proposal.action for j, proposal in proposals.items() if j != ticket.learner}
-        if "seen" in data:
-            self.inputs.see(data["seen"])
-        if data["digest"]:
-            self.tickets.callers.remember(data["digest"], decision, ticket.round)
-        else:
-            self.tickets.ids.record(decision.id)
-        if data.get("unit") is not None:
-            self.keep(unit_key(data["unit"], data["slot"]), ticket, decision)
-        self.counts.fallbacks += bool(data["fallback"])
-        self.open(ticket, monitored=not left_out)
-        self.pool.count_answers(proposals, data["failures"], data.get("refused", ()), ticket.round)
-        if self.tickets.held.holds:
-            self._credit_due()
-
     def fold_config(self, data: Mapping[str, Plain]) -> None:
         changes = old_forms.settings(data["changes"])
         if "learners" in data:
@@ -629,10 +588,6 @@ class PortfolioState:
         else:
             numbers = data["reward"], data["regret"], data["outcome"]
             self.settle(ticket, kind, *numbers, logged_failures(data), data["clipped"])
-
-    def fold_activated(self, data: Mapping[str, Plain]) -> None:
-        for id_ in data["ids"]:
-            self.tickets.activate(self.tickets.open[id_])
 
     def fold_withdrawn(self, data: Mapping[str, Plain]) -> None:
         self.withdraw(self.tickets.open[data["id"]], logged_failures(data))
@@ -727,3 +682,13 @@ class PortfolioState:
 
 def logged_failures(data: Mapping[str, Plain]) -> Failures:
     return {(learner, round_): error for learner, round_, error in data["failed"]}
+
+
+def check_key(ticket: Ticket, key: object) -> str:
+    """Return the key of a further reward of a decision; raise an error if a reward with this key has arrived."""
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_ID_LENGTH or not key.isprintable():
+        rule = f"needs a nonempty string of its own, printable and of at most {MAX_ID_LENGTH} characters"
+        raise InvalidArgument(f"key is {key!r:.80}, but every reward of a decision {rule}")
+    if key in ticket.rewards:
+        raise DuplicateReward(f"decision {ticket.id} already has the reward with key {key!r}")
+    return key

@@ -12,7 +12,6 @@ garbage collector has nothing to look into, and a snapshot has nothing left to d
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
@@ -29,10 +28,10 @@ import numpy as np
 from equipoise.errors import DuplicateDecision, DuplicateReward, InvalidArgument, UnknownDecision
 from equipoise.features import Offers
 from equipoise.portfolio import old_forms
+from equipoise.portfolio.clock import Clock, check_time
 from equipoise.portfolio.held import HeldRewards
 from equipoise.portfolio.settings import PortfolioSettings
 from equipoise.selector import Choice
-from equipoise.settings.checks import real
 from equipoise.storage.codec import KINDS as SAVED_KINDS
 from equipoise.storage.codec import Encoded, check_savable, decode_body, encode_body
 from equipoise.storage.codec import digest as codec_digest
@@ -46,7 +45,6 @@ T = TypeVar("T")
 MAX_CLOSED_IDS = 10_000  # closed decisions with a caller's id
 MAX_EPOCHS = 1_000  # ids of earlier epochs count as unknown
 MAX_ID_LENGTH = 200  # characters of a caller's id or key
-MAX_TIME = 1e11  # seconds, so that a time in milliseconds is refused; later calls could not correct it
 EPOCH_BYTES = 8
 
 
@@ -481,42 +479,6 @@ def _rows(opened: list[Remembered], closed: list[Remembered]) -> list[Plain]:
     return [(is_open, digest, decision.to_row(), round_) for is_open, (digest, decision, round_) in rows]
 
 
-class Clock:
-    """Seconds since 1970, read once from the system's clock and then measured by a steady one.
-
-    It never shows a time before one that it was given. If the system's clock was ahead in an earlier process, the clock
-    continues from there; otherwise deadlines would wait until the system's clock reached that time again.
-    """
-
-    def __init__(self, at_least: float = -inf) -> None:
-        self._offset = max(time.time(), at_least) - steady()
-
-    def now(self, at_least: float = -inf) -> float:
-        """Return the time, not before `at_least`."""
-        passed = steady()
-        if self._offset + passed < at_least:
-            self._offset = at_least - passed
-        return self._offset + passed
-
-
-_BOOT = getattr(time, "CLOCK_BOOTTIME", None)  # it counts while the machine sleeps, too
-
-
-def steady() -> float:
-    """Return seconds that pass, whatever the system's clock is set to."""
-    return time.monotonic() if _BOOT is None else time.clock_gettime(_BOOT)
-
-
-def check_time(at: float) -> float:
-    """Return the time of a call, in seconds."""
-    if type(at) is float and -MAX_TIME <= at <= MAX_TIME:  # fast path; nan does not pass
-        return at
-    moment = real("at", at)
-    if abs(moment) > MAX_TIME:
-        raise InvalidArgument(f"at is {at!r}, but must be in seconds, of magnitude at most {MAX_TIME:g}")
-    return moment
-
-
 @dataclass(slots=True)
 class Counts:
     """Numbers of rounds and rewards that took another way than from a learner's play to its reward."""
@@ -732,13 +694,3 @@ def _matches(decision: Decision, ticket: Ticket) -> bool:
     if type(given) is int and type(made) is int:
         return given == made and decision.learner == ticket.learner
     return decision.learner == ticket.learner and (callable(given) or np.array_equal(given, made))
-
-
-def check_key(ticket: Ticket, key: object) -> str:
-    """Return the key of a further reward of a decision; raise an error if a reward with this key has arrived."""
-    if not isinstance(key, str) or not 0 < len(key) <= MAX_ID_LENGTH or not key.isprintable():
-        rule = f"needs a nonempty string of its own, printable and of at most {MAX_ID_LENGTH} characters"
-        raise InvalidArgument(f"key is {key!r:.80}, but every reward of a decision {rule}")
-    if key in ticket.rewards:
-        raise DuplicateReward(f"decision {ticket.id} already has the reward with key {key!r}")
-    return key

@@ -26,7 +26,7 @@ from equipoise.bounds import Power
 from equipoise.features import Category, Flag, Number, Offers, Schema, Shared, Text, Vector
 from equipoise.journal import SQLiteJournal, digest, rebuild
 from equipoise.learners import OFUL, UCB, Constant, DisjointOFUL, EpsilonGreedy
-from equipoise.portfolio.tickets import Clock
+from equipoise.portfolio.clock import Clock
 from equipoise.portfolio.warm_start import LoggedRound
 from equipoise.selectors import BalancedElimination
 

@@ -19,7 +19,7 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
 
 from equipoise.journal import SQLiteJournal, digest, rebuild, recover
-from equipoise.portfolio import tickets
+from equipoise.portfolio import clock
 from equipoise.serve.app import create_app
 from equipoise.serve.azure import portfolio_file
 from equipoise.serve.client import Client
@@ -94,10 +94,10 @@ def tick(service: Any) -> None:
 
 @contextmanager
 def later(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Iterator[None]:
-    wall, steady = time.time, tickets.steady
+    wall, steady = time.time, clock.steady
     with monkeypatch.context() as patched:
         patched.setattr(time, "time", lambda: wall() + seconds)
-        patched.setattr(tickets, "steady", lambda: steady() + seconds)
+        patched.setattr(clock, "steady", lambda: steady() + seconds)
         yield
 
 
