@@ -25,14 +25,12 @@ def activate(state: PortfolioState, name: str, at: float | None) -> int:
         return 0
     for ticket in activated:
         tickets.activate(ticket)
-    state.events.emit("activated", {"name": name, "ids": tuple(ticket.id for ticket in activated)})
-    for ticket in activated:
+        state.events.emit("activated", {"id": ticket.id})
         if EARLY in ticket.rewards:
             state.learn(ticket.id, ticket.rewards[EARLY], ticket.outcome, None, None)
     return len(activated)
 
 
 def fold(state: PortfolioState, data: Mapping[str, Plain]) -> None:
-    """Fold an activation; rewards that waited have events of their own."""
-    for id_ in data["ids"]:
-        state.tickets.activate(state.tickets.open[id_])
+    """Fold an activation; a reward that waited has an event of its own."""
+    state.tickets.activate(state.tickets.open[data["id"]])

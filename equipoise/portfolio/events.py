@@ -40,7 +40,7 @@ KINDS = {
     "expired": Kind("a decision reached its deadline"),
     "deadlines_extended": Kind("time that does not count toward the deadlines of open decisions", logging.INFO),
     "withdrawn": Kind("a round did not happen"),
-    "activated": Kind("deferred decisions count from now on"),
+    "activated": Kind("a deferred decision counts from now on"),
     "ignored": Kind("a reward arrived after the deadline of its decision", logging.INFO),
     # At INFO: a learner that keeps failing is suspended, which is a warning.
     "update_failed": Kind("a learner raised an error while learning", logging.INFO, derived=True),

@@ -192,6 +192,7 @@ def test_a_header_that_decides_stands_there_once(tmp_path: Path) -> None:
         for name, first, second in (
             ("Host", "localhost", "localhost"),
             ("Authorization", "Bearer eqp_wrong", f"Bearer {secret}"),
+            ("Ocp-Apim-Subscription-Key", "eqp_wrong", secret),
             ("Content-Type", "application/json", "text/plain"),
         ):
             answer = service.get("/v1/portfolios", headers=[(name, first), (name, second)])
