@@ -21,6 +21,7 @@ import numpy as np
 from equipoise.config import PortfolioConfig
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.features import Offers, Schema
+from equipoise.features.records import with_id
 from equipoise.portfolio.inputs import offers_of, some_or_none
 from equipoise.serve.schemas import Offer
 from equipoise.types import Context
@@ -69,6 +70,5 @@ class ContextReader:
         mask = np.array([id_ in actions for id_ in ids])
         if schema is None:
             return Offers(None, None, ids).masked(mask)
-        named = schema.unknown == "hash"  # then ids are features: actions can be equal in all others
-        rows = [{**({"id": id_} if named else {}), **actions.get(id_, {})} for id_ in ids]
+        rows = [with_id(id_, actions.get(id_, {}), schema.unknown) for id_ in ids]
         return schema.offers(context, rows, ids=ids).masked(mask)

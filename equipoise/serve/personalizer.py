@@ -22,6 +22,7 @@ from starlette.responses import Response
 
 from equipoise.errors import InvalidArgument, UnknownDecision
 from equipoise.features import Offers
+from equipoise.features.records import joined
 from equipoise.portfolio import Decision
 from equipoise.portfolio.tickets import MAX_ID_LENGTH
 from equipoise.serve.failures import LateReward, Refused, headers_of, kind_of, problem_of
@@ -142,7 +143,7 @@ class ErrorResponse(Struct):
 async def rank(call: Call) -> Response:
     """Decide a round over the actions of a request."""
     body, served = call.body, _find(call, "decide")
-    offers = served.reader.read_free(_joined(body.context_features), _rows(body.actions))
+    offers = served.reader.read_free(joined(body.context_features or ()), _rows(body.actions))
     offers = _without(offers, body.excluded_actions or ())
     event = body.event_id or str(uuid4())
     decision = await served.engine.run(_decide, offers, event, "", *_common(call, served, body.defer_activation))
@@ -153,11 +154,11 @@ async def rank(call: Call) -> Response:
 async def rank_slots(call: Call) -> Response:
     """Decide a round for every slot, in their order, each without the actions of the slots before it."""
     body, served = call.body, _find(call, "decide")
-    slots, shared = body.slots, _joined(body.context_features)
+    slots, shared = body.slots, joined(body.context_features or ())
     _check_slots(slots, [action.id for action in body.actions])
     rows, offered = _rows(body.actions), list[Offers]()
     for slot in slots:
-        offers = served.reader.read_free(_joined([shared, *(slot.features or ())]), rows)
+        offers = served.reader.read_free(joined([shared, *(slot.features or ())]), rows)
         offered.append(_without(offers, slot.excluded_actions or ()))
     options = [frozenset(offers.offered.tolist()) for offers in offered]
     if Assignment(options).holders is None:
@@ -249,25 +250,8 @@ def _event_of(call: Call) -> str:
     return event
 
 
-def _joined(features: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
-    """Return one object with the features of several; objects of the same name are joined, too.
-
-    >>> _joined([{"user": {"age": 7}}, {"user": {"new": True}, "hour": 9}])
-    {'user': {'age': 7, 'new': True}, 'hour': 9}
-    """
-    joined: dict[str, Any] = {}
-    for each in features or ():
-        for name, value in each.items():
-            before = joined.get(name)
-            if isinstance(before, dict) and isinstance(value, dict):
-                joined[name] = {**before, **value}
-            else:
-                joined[name] = value
-    return joined
-
-
 def _rows(actions: Sequence[RankableAction]) -> dict[str, dict[str, Any]]:
-    rows = {action.id: _joined(action.features) for action in actions}
+    rows = {action.id: joined(action.features or ()) for action in actions}
     if len(rows) < len(actions):
         raise InvalidArgument("actions has an id twice, but ids must differ")
     return rows

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.errors import InvalidArgument
+from equipoise.features import Category, Number, Schema
 from equipoise.logs import LoggedRounds, Rounds, from_arrays, from_bandit_feedback, open_log
 from equipoise.logs import dsjson as dsjson_module
 from equipoise.logs.formats import detect
@@ -176,6 +177,27 @@ def test_dsjson_of_azure_personalizer(tmp_path: Path) -> None:
     ]
     assert (rounds.actions[0], rounds.rewards[0], rounds.propensities[0]) == (1, 0.5, 0.85)
     assert rounds.pmf[0].tolist() == [0.075, 0.85, 0.075]
+
+
+def test_a_schema_makes_the_columns_that_the_service_makes(tmp_path: Path) -> None:
+    """Of the features that the log line was made of."""
+    for schema in (
+        Schema(unknown="hash", hashed=8),
+        Schema({"user": {"age": Number(0, 100)}}, {"type": Category(["text", "video"])}, unknown="ignore"),
+    ):
+        log = open_log(write_lines(tmp_path / "log.json", [PERSONALIZER]), schema=schema)
+        context = {"timeOfDay": "Morning", "user": {"age": 30, "plan": {"paid": True}}, "load": [0.25, 2]}
+        rows = [{"type": "text", "length": 3}, {"type": "video"}, {"price": {"amount": 9.5}}]
+        if schema.unknown == "hash":
+            rows = [{"id": id_, **row} for id_, row in zip(("News", "Sports", "Music"), rows, strict=True)]
+        expected, rounds = schema.offers(context, rows), joined(log)
+        assert (log.shared_names, log.offer_names) == (schema.shared_columns, schema.action_columns)
+        np.testing.assert_array_equal(rounds.offers[0], expected.actions)
+        np.testing.assert_array_equal(rounds.shared[0], expected.shared)
+        assert np.abs(expected.actions).sum() > 0
+    declared = Schema({"user": {"age": Number(0, 100)}})
+    with pytest.raises(InvalidArgument, match="row 1: feature of context 'timeOfDay' is unknown"):
+        open_log(tmp_path / "log.json", schema=declared)
 
 
 def test_text_of_vowpal_wabbit(tmp_path: Path) -> None:
