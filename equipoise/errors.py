@@ -39,6 +39,14 @@ class UnknownSetting(UnknownName, TypeError):  # noqa: N818
     """An argument that a constructor does not have; the message suggests similar names."""
 
 
+class OfferRefused(InvalidArgument):
+    """A learner cannot use an offer, by its features or its id: it neither chooses the action nor learns from it."""
+
+
+class UnknownOffer(UnknownName, OfferRefused):
+    """Offers of which no id is known; the message suggests similar ids."""
+
+
 class UnknownDecision(EquipoiseError, LookupError):  # noqa: N818
     """A decision that was never made, or that is closed."""
 
@@ -79,6 +87,7 @@ _PACKAGES = {  # by the extra that installs them
     "sb3": ("stable_baselines3",),
     "serve": ("httptools", "prometheus_client", "starlette", "uvicorn", "uvloop"),
     "sklearn": ("sklearn", "skops"),
+    "torch": ("torch",),
     "vw": ("vowpalwabbit",),
     "xgboost": ("xgboost",),
 }

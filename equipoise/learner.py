@@ -250,6 +250,23 @@ class ChecksContexts(Protocol):
     def check_context(self, context: Context) -> object: ...
 
 
+class BoundsRows(Protocol):
+    """A learner that does not choose an action with features longer than its bound, unless it scales them down."""
+
+    @property
+    def action_bound(self) -> float: ...
+
+    @property
+    def clip_norm(self) -> bool: ...
+
+
+class ClipsRows(Protocol):
+    """A learner that counts its updates with features that it scaled down to its bound."""
+
+    @property
+    def clipped_rows(self) -> int: ...
+
+
 C = TypeVar("C")
 
 

@@ -16,11 +16,11 @@ import sys
 import numpy as np
 
 from equipoise import Offers, Portfolio
-from equipoise.features import Concat, Interactions, Shared, Vectorizer
+from equipoise.features import Columns, Concat, Interactions, Number, Schema, Shared
 from equipoise.learners import OFUL, UCB
 
-OFFER = Vectorizer(["price", "rating", "constant"])
-VISITOR = Vectorizer(["budget"])
+NUMBER = Number(-1.0, 1.0, missing="refuse")
+SCHEMA = Schema({"budget": NUMBER}, {"price": NUMBER, "rating": NUMBER, "constant": NUMBER})
 N_OFFERS, LIFETIME = 5, 40  # offers at a time, and rounds after which one of them is replaced
 
 
@@ -34,8 +34,7 @@ def round_of(t: int, rng: np.random.Generator) -> Offers:
     """The offers and the visitor of a round."""
     numbers = range(t // LIFETIME, t // LIFETIME + N_OFFERS)
     budget = float(rng.choice([-1.0, 1.0]))
-    rows = OFFER.matrix([offer(n) for n in numbers])
-    return Offers(rows, shared=VISITOR.vector({"budget": budget}), ids=[f"offer {n}" for n in numbers])
+    return SCHEMA.offers({"budget": budget}, [offer(n) for n in numbers], ids=[f"offer {n}" for n in numbers])
 
 
 def buys(offers: Offers, action: int, rng: np.random.Generator) -> float:
@@ -47,15 +46,15 @@ def buys(offers: Offers, action: int, rng: np.random.Generator) -> float:
 
 def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
-    price, both = OFFER.columns("price", "constant"), OFFER.columns("price", "rating", "constant")
+    price, both = Columns(["price", "constant"]), Columns(["price", "rating", "constant"])
     by_id = UCB(N_OFFERS, window=1_000, name="offers by id")
     learners = [
         OFUL(features=price, name="price"),
         OFUL(features=both, name="price and rating"),
-        OFUL(features=Concat([both, Interactions(price, Shared(1))]), action_bound=1.5, name="price by visitor"),
+        OFUL(features=Concat([both, Interactions(price, Shared(1))]), name="price by visitor"),
         by_id,
     ]
-    portfolio = Portfolio(learners)
+    portfolio = Portfolio(learners, schema=SCHEMA)
     rng = np.random.default_rng(0)
     total = 0.0
     for t in range(rounds):

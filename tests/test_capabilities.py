@@ -99,7 +99,7 @@ def test_the_names_are_those_that_matter() -> None:
 
 VALUES: dict[str, Any] = {"int": 3, "str": "x", "list": [(0, True)], "dict": {"a": 1}, "function": nothing}
 # A function without parameters under one of these names is the capability, as far as it can be told.
-WITHOUT_PARAMETERS = {"blocking", "drift_evidence", "tick"}
+WITHOUT_PARAMETERS = {"blocking", "drift_evidence", "pending_bytes", "tick"}
 CASES = [
     (name, kind) for name in SELECTOR_NAMES for kind in VALUES if kind != "function" or name not in WITHOUT_PARAMETERS
 ]
@@ -194,6 +194,7 @@ OTHER_OBJECTS = {
     "adapters/models/scikit_learn.py": ({"estimator", "self._model"}, "an estimator of scikit-learn"),
     "cli/__init__.py": ({"error"}, "an error of Typer"),
     "journal/opening.py": ({"config"}, "an object that makes a portfolio"),
+    "journal/sqlite.py": ({"error"}, "an error of SQLite"),
     "lab/executor.py": ({"sys.modules['__main__']"}, "a module"),
     "learners/_core/finite.py": ({"context"}, "a context"),
     "portfolio/rounds.py": ({"action"}, "an action that is a coroutine by mistake"),
@@ -201,7 +202,7 @@ OTHER_OBJECTS = {
     "rl/feature_lsvi.py": ({"function"}, "a function of a caller"),
     "serve/dashboard/decisions.py": ({"data['context']"}, "a context"),
     "serve/guard.py": ({"send"}, "a method of the server"),
-    "serve/server.py": ({"record"}, "a record of the log"),
+    "serve/logs.py": ({"record"}, "a record of the log"),
     "simulation/cache.py": ({"module", "os"}, "modules"),
     "simulation/loops.py": ({"memory", "problem"}, "a problem, and the tuple of arrays of a learner"),
     "simulation/sources.py": (

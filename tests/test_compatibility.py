@@ -83,6 +83,8 @@ LEARNERS_HAVE: dict[str, set[str]] = {
     "UCB": {"lower", "regret", "weight", "saving"},
     "EpsilonGreedy": {"weight", "saving"},
     "SquareCB": {"off_policy", "saving"},
+    "LogisticUCB": {"weight", "off_policy", "saving"},
+    "LogisticThompson": {"weight", "off_policy", "saving"},
     "Constant": {"weight", "off_policy", "saving"},
     "Scheduled": {"regret", "saving"},
     "ModCB": {"saving", "nested"},

@@ -208,7 +208,7 @@ def skip_without(*packages: str) -> pytest.MarkDecorator:
 def test_the_examples_are_those_tested_here() -> None:
     tested = {"own_learner.py", "feature_selection.py", "gymnasium_frozenlake.py", "offers.py"}
     tested |= {"three_libraries.py", "litellm_routing.py", "stable_baselines3_slices.py"}
-    tested |= {"dollars.py", "training_loop.py"}
+    tested |= {"dollars.py", "training_loop.py", "passengers.py"}
     assert {path.name for path in (ROOT / "examples").glob("*.py")} == tested
 
 
@@ -218,6 +218,14 @@ def test_offers_example_finds_the_map_that_matters() -> None:
     plays = {name: int(n.replace(",", "")) for name, n in re.findall(r"^(.+?) +([\d,]+) plays", shown, re.MULTILINE)}
     assert max(plays, key=lambda name: plays[name]) == "price by visitor"
     assert "ids remembered" in shown
+
+
+@skip_without("polars")
+def test_passengers_are_guessed_from_a_data_frame() -> None:
+    shown = run_example("passengers.py", "800")
+    assert sum(int(number.replace(",", "")) for number in re.findall(r"([\d,]+) plays", shown)) == 800
+    regret = re.search(r"gained (\d+) rewards less than the better guess", shown)
+    assert regret is not None and int(regret[1]) < 100
 
 
 @pytest.mark.slow

@@ -57,11 +57,12 @@ problem, rng = problems.LinearBandit(4, 3, 4), np.random.default_rng(0)
 
 def pool():
     return [learners.OFUL(2), learners.UCB(4), learners.EpsilonGreedy(4, epsilon=0.1), learners.LinearThompson(4),
-            learners.SquareCB(3), learners.Constant(1), learners.DisjointOFUL(3, arms=4)]
+            learners.SquareCB(3), learners.Constant(1), learners.DisjointOFUL(3, arms=4), learners.LogisticUCB(4),
+            learners.LogisticThompson(3)]
 
 for portfolio in (
     Portfolio(pool()),
-    Portfolio(pool(), selectors.BalancedElimination([bounds.Power(1.0)] * 7)),
+    Portfolio(pool(), selectors.BalancedElimination([bounds.Power(1.0)] * 9)),
 ):
     for _ in range(60):
         context = problem.observe(rng)
@@ -70,7 +71,7 @@ for portfolio in (
     assert sum(row.plays for row in portfolio.standing()) == 60
     assert portfolio.certificate().rounds == 60
     portfolio.save("saved")
-    assert len(Portfolio.load("saved").standing()) == 7
+    assert len(Portfolio.load("saved").standing()) == 9
 print("served")
 """
 
@@ -147,7 +148,7 @@ def test_only_packages_of_extras_are_explained() -> None:
 
 
 ADAPTERS = """
-from equipoise.adapters import VW, Exploring, LightGBM, MABWiser, River, Sklearn, XGBoost
+from equipoise.adapters import VW, Exploring, LightGBM, MABWiser, Network, NeuralLinear, River, Sklearn, XGBoost
 from equipoise.errors import MissingExtra
 
 for make in (
@@ -156,6 +157,7 @@ for make in (
     lambda: Exploring(LightGBM(dim=2)),
     lambda: Exploring(XGBoost(dim=2)),
     lambda: VW("--squarecb", dim=2),
+    lambda: NeuralLinear(Network(dim=2)),
     lambda: MABWiser({"arms": [0, 1], "policy": "UCB1"}),
 ):
     try:
@@ -169,7 +171,9 @@ def test_every_adapter_says_which_extra_it_needs(tmp_path: Path) -> None:
     run = run_without(EXTRAS, ADAPTERS, tmp_path)
     assert (run.returncode, run.stderr) == (0, "")
     extras = [line.rpartition("pip install ")[2] for line in run.stdout.splitlines()]
-    assert extras == [f"'equipoise[{name}]'" for name in ("sklearn", "river", "lightgbm", "xgboost", "vw", "mabwiser")]
+    assert extras == [
+        f"'equipoise[{name}]'" for name in ("sklearn", "river", "lightgbm", "xgboost", "vw", "torch", "mabwiser")
+    ]
 
 
 def test_the_client_of_the_service_needs_numpy_alone(tmp_path: Path) -> None:

@@ -64,7 +64,14 @@ MAX_ROOT_MODULES = 12
 
 # Extras whose packages are too large for the environment of the tests, and how many megabytes they add to it. What
 # needs them is skipped there, with a reason.
-NOT_INSTALLED_FOR_TESTS = {"mabwiser": 88, "xgboost": 200, "stable-baselines3": 700, "distributed": 42, "ray": 251}
+NOT_INSTALLED_FOR_TESTS = {
+    "mabwiser": 88,
+    "xgboost": 200,
+    "stable-baselines3": 700,
+    "distributed": 42,
+    "ray": 251,
+    "torch": 890,
+}
 
 MAX_MODULES_LOADED = 140  # by `import equipoise`, beyond `import numpy`
 RUNS_FOREIGN_CODE = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}

@@ -12,19 +12,19 @@ contextual bandits with regression oracles", algorithm 1 (SquareCB).
 from __future__ import annotations
 
 from functools import partial
-from math import inf, isnan, nan
+from math import inf, nan
 
 import numpy as np
 
-from equipoise.adapters._core.outside import MatrixLearner, draw
+from equipoise.adapters._core.modeled import ModelLearner, plain_part, shares
+from equipoise.adapters._core.outside import draw
 from equipoise.adapters.model import Model
 from equipoise.adapters.models import MODELS
-from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.learner import Proposal
 from equipoise.learners.square_cb import inverse_gap_weights
 from equipoise.settings import Configured, configurable, named_part, setting
 from equipoise.settings.checks import fraction, positive
-from equipoise.types import Action, Array, Config, Context, State
+from equipoise.types import Action, Array, Context, State
 
 
 class Exploration(Configured):
@@ -125,21 +125,16 @@ class InverseGap(Exploration):
 EXPLORATIONS: dict[str, type[Exploration]] = {cls.__name__: cls for cls in (Epsilon, Softmax, InverseGap)}
 
 
-def plain_part(part: Configured) -> Config:
-    """The plain form of a part."""
-    return {"class": type(part).__name__, **part.config()}
-
-
 def _exploration(name: str, value: object) -> Exploration:
     exploration: Exploration = named_part(name, Epsilon() if value is None else value, Exploration, EXPLORATIONS)
     return exploration
 
 
 @configurable
-class Exploring(MatrixLearner):
+class Exploring(ModelLearner):
     """A regression of another library with a rule of exploration.
 
-    A context is a K x d matrix with one offered action per row; K may change from round to round.
+    A context is `Offers`, or a K x d matrix with one offered action per row; K may change from round to round.
     """
 
     model: Model = setting(
@@ -162,42 +157,37 @@ class Exploring(MatrixLearner):
 
     def _set_up(self) -> None:
         super()._set_up()
-        self._dim = self.model.dim
-        self._model = self.model.clone()
+        self._model = self.model.with_dim(self._dim)
         self._model.open()
         self._n_updates = 0
+
+    def _n_features(self) -> int | None:
+        return self.model.dim
 
     def default_name(self) -> str:
         return f"{self.model.describe()} {self.exploration!r}"
 
-    def pmf(self, context: Context) -> Array:
-        """The probability of every offered action; sums to 1."""
-        scores, greedy = self._scores(self.check_context(context))
+    def _pmf(self, rows: Array) -> Array:
+        scores, greedy = self._scores(rows)
         return self.exploration.pmf(scores, greedy, self._n_updates + 1)
 
-    def _propose(self, context: Array, rng: np.random.Generator) -> Proposal:
-        scores, greedy = self._scores(context)
+    def _propose_row(self, rows: Array, rng: np.random.Generator) -> Proposal:
+        scores, greedy = self._scores(rows)
         action, probability = self.exploration.draw(scores, greedy, self._n_updates + 1, rng.random())
         low, high = self.reward_range
         return Proposal(action, -inf, nan, probability, greedy, low + (high - low) * float(scores[action]))
 
     def _scores(self, actions: Array) -> tuple[Array, int]:
         """The scores of the actions as shares of the reward range, and the action of the highest."""
-        scores = np.minimum(np.maximum(0.5 + 0.5 * self._model.scores(actions), 0.0), 1.0)
-        greedy = int(scores.argmax())
-        if isnan(scores[greedy]):  # argmax finds any nan
-            raise EquipoiseError(f"the model of {self.name!r} predicts nan: scale the features or slow it down")
-        return scores, greedy
+        scores = shares(self.scores(self._model, actions))
+        return scores, int(scores.argmax())
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an offered action."""
-        actions, position = self.check_offered(context, action)
-        share = self.share(self.check_reward(reward, weight))
-        if self._model.bounded and not 0.0 <= share <= 1.0:
-            low, high = self.reward_range
-            raise InvalidArgument(f"reward is {reward!r}, but must lie in [{low}, {high}] for {self._model.describe()}")
+        row, _ = self._reader.row(context, action)
+        target = self.target(self._model, self.check_reward(reward, weight))
         if weight > 0.0:
-            self._model.learn(actions[position], 2.0 * share - 1.0, float(weight))
+            self._model.learn(row, target, float(weight))
             self._n_updates += 1
 
     def _learned(self) -> State:

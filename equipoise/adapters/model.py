@@ -10,32 +10,49 @@ Rewards and scores of a model have mean zero and half-range 1: the low end of th
 from __future__ import annotations
 
 from functools import partial
+from typing import Self
 
-from equipoise.settings import Configured, configurable, setting
+from equipoise.errors import InvalidArgument
+from equipoise.settings import Configured, configurable, optional, setting
 from equipoise.settings.checks import count
 from equipoise.types import Array, State
 
-DIM = "Number of features used: the first `dim` columns of a context, at least 1."
-check_dim = partial(count, maximum=100_000)
+dim_setting = partial(
+    setting,
+    check=optional(partial(count, maximum=100_000)),
+    default=None,
+    doc="Number of leading columns to use. Default: as many as the learner's `features` has.",
+)
 
 
 @configurable
 class Model(Configured):
     """A regression that `Exploring` turns into a learner. Subclasses implement everything below."""
 
-    dim: int = setting(DIM, check_dim)
+    dim: int | None = dim_setting()
+
+    @property
+    def n_features(self) -> int:
+        """Number of features; raise an error if neither this model nor its learner says it."""
+        if self.dim is None:
+            raise InvalidArgument("dim is None, but must be given unless the learner of the model has features")
+        return self.dim
 
     @property
     def bounded(self) -> bool:
         """Whether it can learn only rewards within the range."""
         return False
 
+    def with_dim(self, dim: int) -> Self:
+        """Return a copy in its initial state that has this number of features."""
+        return type(self).from_config({**self.config(), "dim": dim})
+
     def open(self) -> None:
         """Create everything that learns."""
         raise NotImplementedError  # abstract
 
     def scores(self, rows: Array) -> Array:
-        """The estimated reward of every row, which has `dim` columns, in units of half the range; changes nothing."""
+        """The estimated reward of every row of `n_features`, in units of half the range; changes nothing."""
         raise NotImplementedError  # abstract
 
     def learn(self, row: Array, reward: float, weight: float) -> None:

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from equipoise.adapters._core.outside import MatrixLearner, as_array, draw
-from equipoise.adapters.model import DIM, check_dim
+from equipoise.adapters._core.outside import OffersLearner, as_array, draw
+from equipoise.adapters.model import dim_setting
 from equipoise.errors import InvalidArgument, UnreadableFile, require
 from equipoise.learner import Proposal
 from equipoise.settings import configurable, setting
@@ -80,17 +80,17 @@ class Prepared(NamedTuple):
 
 
 @configurable
-class VW(MatrixLearner):
+class VW(OffersLearner):
     """A contextual bandit of Vowpal Wabbit.
 
-    A context is a K x d matrix with one offered action per row; K may change from round to round. The features of a row
-    are in the namespace "f", so `-q ff` adds products of features.
+    A context is `Offers`, or a K x d matrix with one offered action per row; K may change from round to round. The
+    features of a row are in the namespace "f", so `-q ff` adds products of features.
     """
 
     options: str = setting(
         "Options with one of --squarecb, --regcb, --regcbopt, --epsilon and --softmax.", check_options, kw_only=False
     )
-    dim: int = setting(DIM, check_dim)
+    dim: int | None = dim_setting()
 
     accepts = frozenset({"off_policy", "probability"})
     provides = frozenset({"pmf"})
@@ -98,8 +98,7 @@ class VW(MatrixLearner):
     def _set_up(self) -> None:
         super()._set_up()
         require("a learner of Vowpal Wabbit", "vowpalwabbit")
-        self._dim = self.dim
-        self._names = [f"x{column}" for column in range(self.dim)]
+        self._names = [f"x{column}" for column in range(self._dim)]
         words = shlex.split(self.options.replace("=", " "))
         self._knows_greedy = not {"--regcb", "--regcbopt"} & set(words)
         if self._knows_greedy:
@@ -120,12 +119,14 @@ class VW(MatrixLearner):
 
         return Workspace(arg_list=[*self._arguments, *more])
 
-    def pmf(self, context: Context) -> Array:
-        """The probability of every offered action; sums to 1."""
-        return np.array(self._prepare(self.check_context(context)).probabilities)
+    def _n_features(self) -> int | None:
+        return self.dim
 
-    def _propose(self, context: Array, rng: np.random.Generator) -> Proposal:
-        probabilities = self._prepare(context).probabilities
+    def _pmf(self, rows: Array) -> Array:
+        return np.array(self._prepare(rows).probabilities)
+
+    def _propose_row(self, rows: Array, rng: np.random.Generator) -> Proposal:
+        probabilities = self._prepare(rows).probabilities
         best = probabilities.index(max(probabilities))
         action = draw(probabilities, best, rng.random())
         return Proposal(action, -inf, nan, probabilities[action], best if self._knows_greedy else None, nan)
@@ -167,10 +168,11 @@ class VW(MatrixLearner):
         `probability` is that with which the action was played; by default that of the current model, which is right if
         nothing was learned since the decision. An unknown one (nan) is refused, as costs are divided by it.
         """
-        actions, position = self.check_offered(context, action)
+        choices = self.check_context(context)
+        position = choices.position(action)
         cost = 1.0 - self.share(self.check_reward(reward, weight))
         known = None if probability is None else check_known(probability)
-        prepared = self._prepare(actions)
+        prepared = self._prepare(choices.rows)
         chance = prepared.probabilities[position] if known is None else known
         if chance == 0.0:
             raise InvalidArgument(f"action is {action!r}, which the learner never plays: its probability must be given")

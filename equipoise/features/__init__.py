@@ -26,7 +26,6 @@ from equipoise.features.maps import (
 )
 from equipoise.features.offers import FeatureMap, Offers
 from equipoise.features.schema import Schema
-from equipoise.features.vectorizer import Vectorizer
 
 __all__ = [
     "Category",
@@ -47,5 +46,4 @@ __all__ = [
     "Shared",
     "Text",
     "Vector",
-    "Vectorizer",
 ]

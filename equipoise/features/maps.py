@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from equipoise.errors import InvalidArgument, UnknownName
+from equipoise.errors import InvalidArgument, UnknownName, UnknownOffer
 from equipoise.features.offers import FeatureMap, Offers, as_numbers, check_ids
 from equipoise.settings import check_settings, optional, setting, value
 from equipoise.settings.checks import count, function, positive, text
@@ -165,7 +165,7 @@ class OneHot:
     """One feature per id: 1 in the rows of that action, else 0."""
 
     ids: Sequence[str] = setting(
-        "The ids that may be offered, in the order of the features. Any other id is an error.",
+        "The ids that may be offered, in the order of the features. Learners do not take an offer with any other id.",
         lambda name, ids: check_ids(ids, name),
     )
 
@@ -175,11 +175,12 @@ class OneHot:
 
     def of(self, offers: Offers) -> Array:
         columns = {id_: k for k, id_ in enumerate(self.ids)}
-        unknown = [id_ for id_ in offers.offered_ids if id_ not in columns]
-        if unknown:
-            raise UnknownName("id of an offer", unknown[0], self.ids)
-        rows = np.zeros((len(offers.offered_ids), self.dim))
-        rows[np.arange(len(rows)), [columns[id_] for id_ in offers.offered_ids]] = 1.0
+        found = np.array([columns.get(id_, -1) for id_ in offers.offered_ids])
+        if found.max() < 0:
+            raise UnknownOffer("id of an offer", offers.offered_ids[0], self.ids)
+        rows = np.zeros((len(found), self.dim))
+        rows[np.arange(len(rows)), found] = 1.0
+        rows[found < 0] = np.nan
         return rows
 
 

@@ -31,7 +31,7 @@ class FeatureMap(Protocol):
         """Number of features."""
 
     def of(self, offers: Offers) -> Array:
-        """The features of the offered actions, one row each."""
+        """The features of the offered actions, one row each: nan for an action that the map cannot describe."""
 
 
 FLOAT64 = np.dtype(np.float64)
@@ -52,7 +52,7 @@ class Rows:
 
     @property
     def max_squared_norm(self) -> float:
-        """The largest squared norm of a row; computed once."""
+        """The largest squared norm of a row, nan if a row is; computed once."""
         if self._max_squared_norm is None:
             self._max_squared_norm = _max_squared_norm(self.rows)
         return self._max_squared_norm
@@ -131,7 +131,7 @@ class Offers:
         mask: ArrayLike | None,
         source: Source,
     ) -> Self:
-        """Return offers of checked ids and new arrays with finite entries, which only a schema vouches for."""
+        """Return offers of checked ids and new arrays of finite numbers; only a schema calls it."""
         offers = cls.__new__(cls)
         if actions is None:
             actions = np.empty((len(ids or ()), 0))
@@ -171,7 +171,10 @@ class Offers:
         return tuple(self.ids[k] for k in self.offered)
 
     def rows(self, features: FeatureMap) -> Array:
-        """The rows of a feature map for the actions that may be chosen; computed once."""
+        """The rows of a feature map for the actions that may be chosen; computed once.
+
+        The row of an action that the map cannot describe is nan, unless it can describe none, which is an error.
+        """
         return self.mapped(features).rows
 
     def mapped(self, features: FeatureMap) -> Rows:
@@ -186,7 +189,8 @@ class Offers:
             if are_columns:
                 mapped = Rows(rows, self._bound_on_norms())
             else:
-                check_entries(rows, "features")
+                described = ~np.isnan(rows).any(axis=1)
+                check_entries(rows[described] if described.any() else rows, "features")
                 mapped = Rows(rows.view())
             self._rows[features] = mapped
         return mapped
@@ -297,6 +301,16 @@ def _max_squared_norm(rows: Array) -> float:
 def as_offers(context: Context) -> Offers:
     """The context as offers; a matrix offers its rows, without shared features and ids."""
     return context if isinstance(context, Offers) else Offers(as_matrix(context))
+
+
+def nth_offered(context: Context, position: int) -> int:
+    """Return the index of an action among all offers, from its position among those that the mask leaves."""
+    return int(context.offered[position]) if isinstance(context, Offers) else position
+
+
+def position_of(context: Context, action: int) -> int:
+    """Return the position of an action among the offers that the mask leaves."""
+    return context.position(action) if isinstance(context, Offers) else action
 
 
 def as_matrix(matrix: Any, dim: int = 0, name: str = "context") -> Array:

@@ -27,6 +27,7 @@ SELECTOR = 2
 CONTEXTS = 1 << 20
 REWARDS = 2 << 20
 LEARNERS = 3 << 20
+RESAMPLING = 4 << 20  # weights and samples of updates, by a learner with a stream of its own
 
 
 class Stream(NamedTuple):

@@ -11,6 +11,8 @@ from equipoise.learners.disjoint_oful import DisjointOFUL
 from equipoise.learners.eleanor import Eleanor
 from equipoise.learners.epsilon_greedy import EpsilonGreedy
 from equipoise.learners.linear_thompson import LinearThompson
+from equipoise.learners.logistic_thompson import LogisticThompson
+from equipoise.learners.logistic_ucb import LogisticUCB
 from equipoise.learners.lsvi_ucb import LSVI_UCB
 from equipoise.learners.oful import OFUL
 from equipoise.learners.q_learning import QLearning
@@ -19,7 +21,8 @@ from equipoise.learners.square_cb import SquareCB
 from equipoise.learners.ucb import UCB
 from equipoise.learners.ucbvi import UCBVI
 
-_OF_ACTIONS = (OFUL, DisjointOFUL, UCB, EpsilonGreedy, LinearThompson, SquareCB, Constant)
+_LOGISTIC = (LogisticUCB, LogisticThompson)
+_OF_ACTIONS = (OFUL, DisjointOFUL, UCB, EpsilonGreedy, LinearThompson, SquareCB, *_LOGISTIC, Constant)
 _OF_EPISODES = (LSVI_UCB, UCBVI, QLearning, Eleanor)
 LEARNERS: dict[str, type[Any]] = {cls.__name__: cls for cls in (*_OF_ACTIONS, *_OF_EPISODES, Scheduled)}
 
@@ -36,6 +39,8 @@ __all__ = [
     "EpsilonGreedy",
     "LinearClass",
     "LinearThompson",
+    "LogisticThompson",
+    "LogisticUCB",
     "QLearning",
     "Scheduled",
     "SquareCB",

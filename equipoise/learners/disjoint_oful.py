@@ -13,12 +13,16 @@ Symbols: theta, Sigma and beta as in `ridge`, one of each per action; M arms.
 Departures: the width is that of the ellipsoid, which holds at all times, instead of a constant alpha; each action has a
 share of delta (see `equipoise.learners._core.arms`, which also says when an action is forgotten). If more than `arms`
 actions appear in all, later ones have smaller shares. Without ids, row k of a context is the action "k".
+Discount. With `discount` below 1 each update discounts the rows of all remembered actions, not only of the played one,
+so an action that is not played becomes uncertain again. As in `OFUL`, which states the form, no bound is then claimed.
+Such an update takes time in proportion to the number of remembered actions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -26,9 +30,9 @@ import numpy as np
 from equipoise.features import FeatureMap, Offers, Schema
 from equipoise.learner import Proposal, one_hot
 from equipoise.learners._core.arms import MIN_CAPACITY, Arms, block_of, share_of_delta, window_setting
-from equipoise.learners._core.base import among_all
-from equipoise.learners._core.linear import LinearLearner, check_arms, delta_setting
-from equipoise.learners._core.ridge import Ridge, ellipsoid_radius, new_scratch, update
+from equipoise.learners._core.linear import LinearLearner, check_arms, delta_setting, discount_setting, discount_text
+from equipoise.learners._core.ridge import Ridge, ellipsoid_radius, forget, forgetting, new_scratch, update
+from equipoise.learners._core.rows import Choices
 from equipoise.settings import configurable, describe, setting
 from equipoise.settings.checks import positive
 from equipoise.settings.sizes import check_array
@@ -83,6 +87,7 @@ class DisjointOFUL(LinearLearner[Nothing, Nothing]):
     scale: float = setting(
         "Factor of the radii of the ellipsoids, positive; below 1 nothing is guaranteed.", positive, default=1.0
     )
+    discount: float = discount_setting()
 
     _arms: Arms[Models] = field(init=False)
 
@@ -96,42 +101,42 @@ class DisjointOFUL(LinearLearner[Nothing, Nothing]):
         unknown = self.new_ridge()[:-1]  # without its scratch
         self._arms = Arms(Models._make(array[np.newaxis] for array in unknown), self.window)
         self._scratch = new_scratch(self.dim, 0)
+        self._forgetting = forgetting(self.discount, self.dim, self.regularization)
 
     def default_map(self, schema: Schema, action_names: Sequence[str] | None) -> FeatureMap:
         return schema.default_map_of_action()
 
-    def check_context(self, context: Context) -> Array:
-        return super().check_context(context)[:, : self.dim]
-
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
         """Propose the action with the highest upper confidence bound, with its lower bound and its observed regret."""
-        rows = self.check_context(context)
-        found = self._arms.find(_ids(context, len(rows)))
+        choices = self.offered(context)
+        rows, found = choices.rows, self._arms.find(_ids(context, choices))
         models = self._arms.memory
         images = np.matmul(rows[:, None, :], models.factor[found])[:, 0, :]
         radii = np.array([self._radius(int(slot)) for slot in found])
         means, half_widths = np.vecdot(models.theta[found], rows), radii * np.sqrt(np.vecdot(images, images))
         action, (low, high) = int((means + half_widths).argmax()), self.reward_range
         mean, half_width = low + float(means[action]), float(half_widths[action])
+        if self.discount < 1.0:
+            half_width = inf
         lower, regret = min(max(mean - half_width, low), high), min(2.0 * half_width, high - low)
-        return among_all(Proposal(action, lower, regret, 1.0, int(means.argmax()), mean), context)
+        return self.among_all(Proposal(action, lower, regret, 1.0, int(means.argmax()), mean), choices)
 
-    def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
-        rows, position = self.check_offered(context, action)
-        number = self.check_reward(reward, weight)
+    def learn_row(self, context: Context, action: Action, row: Array, reward: float, weight: float) -> None:
         if weight > 0.0:
-            ids = _ids(context, len(rows))
+            choices = self.offered(context)
+            ids = _ids(context, choices)
+            if self.discount < 1.0:
+                for _, slot in self._arms.known():
+                    forget(self._ridge(slot), self._forgetting, self._arms.updates)
             self._arms.see(ids)
-            update(
-                self._ridge(self._arms.open(ids[position])),
-                rows[position],
-                number - self.reward_range[0],
-                float(weight),
-            )
+            ridge = self._ridge(self._arms.open(ids[choices.position(action)]))
+            update(ridge, row, reward - self.reward_range[0], weight)
+
+    def default_name(self) -> str:
+        return self._name_with(self.scale, discount_text(self.discount))
 
     def _pmf(self, context: Context, actions: Array) -> Array:
-        action = self.decide(context).action
-        return one_hot(context.position(action) if isinstance(context, Offers) else action, len(actions))
+        return one_hot(self.offered(context).position(self.decide(context).action), len(actions))
 
     def _ridge(self, slot: int) -> Ridge:
         """The regression of an action; its arrays are views."""
@@ -143,8 +148,9 @@ class DisjointOFUL(LinearLearner[Nothing, Nothing]):
         return self.scale * ellipsoid_radius(self.ellipsoid(self.noise, share), self._ridge(slot))
 
 
-def _ids(context: Context, n_actions: int) -> tuple[str, ...]:
-    """What the actions that may be chosen are called."""
-    if not isinstance(context, Offers):
-        return tuple(map(str, range(n_actions)))
-    return tuple(map(str, context.offered)) if context.ids is None else context.offered_ids
+def _ids(context: Context, choices: Choices) -> tuple[str, ...]:
+    """The names of the actions that the learner takes."""
+    indices = range(len(choices.rows)) if choices.indices is None else choices.indices.tolist()
+    if isinstance(context, Offers) and context.ids is not None:
+        return tuple(context.ids[k] for k in indices)
+    return tuple(map(str, indices))

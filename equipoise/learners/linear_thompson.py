@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import nan, sqrt
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from equipoise.kernels.marks import kernel, native
 from equipoise.kernels.streams import generator_at
 from equipoise.learner import Proposal
 from equipoise.learners._core.base import Kernels, seed_setting
-from equipoise.learners._core.linear import LinearLearner, delta_setting, learn
+from equipoise.learners._core.linear import FeatureLearner, LinearLearner, delta_setting, learn
 from equipoise.learners._core.linear_class import LinearClass
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, ellipsoid_radius, evaluate, most_optimistic
 from equipoise.settings import configurable, setting
@@ -50,6 +50,13 @@ def directions_of(dim: int) -> Array:
     """The vectors z for a dimension, one per row, the same for every learner; they must not be changed."""
     half = generator_at(0, dim, 0).standard_normal((max(MIN_DIRECTIONS, DIRECTIONS_PER_DIM * dim) // 2, dim))
     return np.vstack([half, -half])
+
+
+def directions_for(learner: FeatureLearner[Any, Any]) -> Array:
+    """The vectors z for a learner; raises an error if it has too many features."""
+    if learner.dim > MAX_DIM:
+        raise InvalidArgument(f"dim is {learner.dim}, but must be at most {MAX_DIM} for {type(learner).__name__}")
+    return directions_of(learner.dim)
 
 
 class Params(NamedTuple):
@@ -95,6 +102,12 @@ def sampled_values(directions: Array, ridge: Ridge, spread: float, rows: Array) 
     values *= spread
     values += rows.dot(ridge.theta)
     return values
+
+
+def shares_of_best(directions: Array, ridge: Ridge, spread: float, rows: Array) -> Array:
+    """For each row the share of directions for which it is the best one."""
+    best = sampled_values(directions, ridge, spread, rows).argmax(axis=1)
+    return np.bincount(best, minlength=len(rows)) / len(directions)
 
 
 @native(best_action_for)
@@ -146,16 +159,13 @@ class LinearThompson(LinearLearner[Params, Ridge]):
 
     def _set_up(self) -> None:
         super()._set_up()
-        if self.dim > MAX_DIM:
-            raise InvalidArgument(f"dim is {self.dim}, but must be at most {MAX_DIM} for LinearThompson")
-        directions, ellipsoid = directions_of(self.dim), self.ellipsoid(self.noise, self.delta)
-        self.params = Params(self.dim, ellipsoid, self.scale, *self.reward_range, directions)
+        ellipsoid = self.ellipsoid(self.noise, self.delta)
+        self.params = Params(self.dim, ellipsoid, self.scale, *self.reward_range, directions_for(self))
         self.memory = self.new_ridge()
 
     def _pmf(self, context: Context, actions: Array) -> Array:
-        spread, directions = self.scale * ellipsoid_radius(self.params.ellipsoid, self.memory), self.params.directions
-        best = sampled_values(directions, self.memory, spread, actions).argmax(axis=1)
-        return np.bincount(best, minlength=len(actions)) / len(directions)
+        spread = self.scale * ellipsoid_radius(self.params.ellipsoid, self.memory)
+        return shares_of_best(self.params.directions, self.memory, spread, actions)
 
     def default_name(self) -> str:
         return self._name_with(self.scale)

@@ -13,25 +13,45 @@ their range; see `equipoise.learners._core.linear`.
 With rewards only within eps of linear, |a^T Sigma^{-1} sum a_s e_s| <= eps sqrt(n) ||a|| for n rows in Sigma (for rows
 of total weight n), so the width grows by eps sqrt(n) ||a||, the regret of a play by 2 eps, and its lower bound
 decreases by eps (selection paper, "Unknown Approximation Error").
+Discount. With `discount` gamma < 1 the row learned s updates ago has the weight gamma^s, so that rewards may change
+with time: Sigma = sum gamma^s a a^T + Lambda, with a penalty Lambda of about lambda I (see `ridge`), and the width is
+beta ||a|| as before, beta with the determinant of this Sigma. D-LinUCB of Russac, Vernade and Cappe (2019), "Weighted
+linear bandits for non-stationary environments", has the width of Sigma^{-1} Sigma_2 Sigma^{-1}, where Sigma_2 has the
+squares of the weights. As these are at most the weights, the width here is the larger one, from one matrix instead of
+two. Their regret bound, for known total change of theta*, was not proved for this form, and no bound holds after an
+unknown change: with gamma < 1 the stated lower bound is the low end of the reward range, and the stated regret is the
+width of the range. Selectors that need classes of rewards refuse such a learner.
+
 A ball contains -a with every a, so the middle of any range of <theta*, a> is 0: with a ball as context, rewards count
 from the middle of their range.
 """
 
 from __future__ import annotations
 
-from math import log, sqrt
+from math import inf, log, sqrt
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from equipoise.errors import InvalidArgument
+from equipoise.errors import IncompatibleLearner, InvalidArgument
 from equipoise.kernels.marks import kernel
 from equipoise.learner import Proposal
 from equipoise.learners._core.ball import Ball, check_ball_action, farthest_point
-from equipoise.learners._core.base import Kernels, among_all
-from equipoise.learners._core.linear import LinearLearner, delta_setting, learn
+from equipoise.learners._core.base import Kernels
+from equipoise.learners._core.linear import LinearLearner, delta_setting, discount_setting, discount_text
 from equipoise.learners._core.linear_class import LinearClass
-from equipoise.learners._core.ridge import Ellipsoid, Ridge, ellipsoid_radius, evaluate, most_optimistic
+from equipoise.learners._core.ridge import (
+    Ellipsoid,
+    Forgetting,
+    Ridge,
+    ellipsoid_radius,
+    evaluate,
+    forget,
+    forgetting,
+    most_optimistic,
+    update,
+    update_offered,
+)
 from equipoise.settings import configurable, setting
 from equipoise.settings.checks import non_negative, positive
 from equipoise.settings.units import noise_setting, range_setting
@@ -45,6 +65,15 @@ class Params(NamedTuple):
     misspecification: float
     low: float
     high: float
+    forgetting: Forgetting
+
+
+@kernel
+def learn(params: Params, ridge: Ridge, actions: Array, action: int, reward: float, weight: float) -> None:
+    """Add the row of the action to the regression, after earlier rows were discounted."""
+    if weight > 0.0:
+        forget(ridge, params.forgetting, ridge.updates.item())
+    update_offered(ridge, actions, action, reward - params.low, weight)
 
 
 @kernel
@@ -70,6 +99,8 @@ def optimistic_radius(params: Params, ridge: Ridge) -> float:
 def lower_and_regret(params: Params, mean: float, half_width: float) -> tuple[float, float]:
     """(lower, regret): a lower bound on the expected reward of an action, and an upper bound on its regret."""
     low, high, misspecification = params.low, params.high, params.misspecification
+    if params.forgetting.discount < 1.0:
+        half_width = inf
     lower, regret = mean - half_width - misspecification, 2.0 * (half_width + misspecification)
     lower = low if lower < low else high if lower > high else lower
     return lower, high - low if regret > high - low else regret
@@ -101,6 +132,8 @@ class OFUL(LinearLearner[Params, Ridge]):
         "Upper bound on the error of a linear function of the features, not negative.", non_negative, default=0.0
     )
 
+    discount: float = discount_setting()
+
     accepts = frozenset({"off_policy", "agreed", "weight"})
     provides = frozenset({"lower", "regret", "greedy", "value", "pmf"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)
@@ -108,13 +141,19 @@ class OFUL(LinearLearner[Params, Ridge]):
     def _set_up(self) -> None:
         super()._set_up()
         ellipsoid = self.ellipsoid(self.noise, self.delta)
-        self.params = Params(self.dim, ellipsoid, self.scale, self.misspecification, *self.reward_range)
+        rows = forgetting(self.discount, self.dim, self.regularization)
+        self.params = Params(self.dim, ellipsoid, self.scale, self.misspecification, *self.reward_range, rows)
         self.memory = self.new_ridge()
 
     def default_name(self) -> str:
-        return self._name_with(self.scale, f", eps={self.misspecification:.3g}" if self.misspecification else "")
+        more = f", eps={self.misspecification:.3g}" if self.misspecification else ""
+        return self._name_with(self.scale, more + discount_text(self.discount))
 
     def model_class(self) -> LinearClass:
+        if self.discount < 1.0:
+            raise IncompatibleLearner(
+                f"discount of {self.name} is {self.discount:g}, but must be 1 for a class of fixed rewards"
+            )
         linear = self.linear_class(self.noise, self.delta)
         return linear._replace(scale=self.scale, misspecification=self.misspecification)
 
@@ -122,8 +161,9 @@ class OFUL(LinearLearner[Params, Ridge]):
         """Propose the action with the highest upper confidence bound, with its lower bound and its observed regret."""
         if isinstance(context, Ball):
             return self._decide_on(context)
-        proposal = decide(self.params, self.memory, self.check_context(context), rng)
-        return proposal if type(context) is np.ndarray else among_all(proposal, context)
+        choices = self.offered(context)
+        proposal = decide(self.params, self.memory, choices.rows, rng)
+        return proposal if choices.indices is None else self.among_all(proposal, choices)
 
     def pmf(self, context: Context) -> Array:
         """1 for the proposed action and 0 for the others; a `Ball` offers too many to list."""
@@ -133,6 +173,11 @@ class OFUL(LinearLearner[Params, Ridge]):
 
     def origin(self, context: Context) -> float:
         return sum(self.reward_range) / 2 if isinstance(context, Ball) else super().origin(context)
+
+    def _update(self, ridge: Ridge, row: Array, reward: float, weight: float) -> None:
+        if weight > 0.0:
+            forget(ridge, self.params.forgetting, ridge.updates.item())
+        update(ridge, row, reward, weight)
 
     def _decide_on(self, ball: Ball) -> Proposal:
         ball.check_for(self.dim, self.action_bound)
@@ -155,11 +200,11 @@ class OFUL(LinearLearner[Params, Ridge]):
         greedy[: self.dim] = self.memory.theta * (ball.radius / length)
         return greedy
 
-    def check_row(self, context: Context, action: Action) -> Array:
+    def check_row(self, context: Context, action: Action) -> tuple[Array, bool]:
         if not isinstance(context, Ball):
             return super().check_row(context, action)
         context.check_for(self.dim, self.action_bound)
-        return check_ball_action(context, action)[: self.dim]
+        return check_ball_action(context, action)[: self.dim], False
 
 
 def closed_form_constant(

@@ -28,7 +28,7 @@ class ArraySource:
         _, n_actions, n_columns = self._rounds.offers.shape
         size = max(BATCH_CELLS // max(n_actions * max(n_columns, 1), 1), 1)
         for first in range(0, self._rounds.n_rounds, size):
-            yield Rounds._make(array[first : first + size] for array in self._rounds)
+            yield self._rounds.at(slice(first, first + size))
 
 
 def from_arrays(

@@ -4,6 +4,7 @@ An event has the logged cost (`_label_cost`, minus the reward), its probability,
 agree (`_label_Action` from 1, `_labelIndex` from 0, first entry of `a` from 1), the probabilities `p` in the order of
 `a`, and the context `c` with the offered actions in `_multi`. Vowpal Wabbit itself misplaces the label silently if
 `_labelIndex` is missing, drops the line without `a`, and takes -1 for a missing probability; here each is a fault.
+The ids of the offers are their `_tag`, if all have a different one.
 An event with `_skipLearn` is left out and counted; with `pdrop` it stands for 1 / (1 - pdrop) events.
 
 Lines are decoded into objects with exactly the fields that the log has had so far; a line that does not fit is decoded
@@ -24,8 +25,8 @@ import msgspec
 import numpy as np
 
 from equipoise.errors import UnknownName
-from equipoise.logs.features import Columns, Named, NamedFeatures, features_of
-from equipoise.logs.rounds import Faults, Rounds
+from equipoise.logs.features import Columns, Named, NamedFeatures, features_of, ids_of
+from equipoise.logs.rounds import Faults, Rounds, objects
 from equipoise.types import Array
 
 BATCH_LINES = 4_096
@@ -69,12 +70,14 @@ class Gathered:
         self.shared, self.offers = array("d"), array("d")
         self.stamps: list[str | None] = []
         self.ids = array("Q")
+        self.offer_ids: list[tuple[str, ...] | None] = []
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def add(self, row: int, event: Any, shared: bytes, offers: bytes) -> None:
+    def add(self, row: int, event: Any, shared: bytes, offers: bytes, tags: Sequence[Any]) -> None:
         """Add a checked event; its features are 64-bit floats, those of all offered actions one after the other."""
+        self.offer_ids.append(ids_of(tags))
         self.rows.append(row)
         self.n_offered.append(len(event.ranked))
         self.labels.append(event.label)
@@ -113,7 +116,17 @@ class Gathered:
             1.0 / (1.0 - np.array(self.dropped, np.float64)),
             _times(self.stamps),
             np.array(self.ids, np.uint64),
+            objects(self.offer_ids) if any(self.offer_ids) else None,
         )
+
+
+class Parsed(NamedTuple):
+    """An event with its shared features, those of its offers, and the tags of its offers."""
+
+    event: Any
+    shared: bytes
+    offers: bytes
+    tags: Sequence[Any]
 
 
 class DsjsonSource(NamedFeatures):
@@ -143,8 +156,8 @@ class DsjsonSource(NamedFeatures):
     def _n_columns(self) -> tuple[int, int]:
         return len(self._shared.positions), len(self._own.positions)
 
-    def _parse(self, row: int, line: bytes, faults: Faults) -> tuple[Any, bytes, bytes] | None:
-        """The event with its shared features and those of its offers; None if it does not count."""
+    def _parse(self, row: int, line: bytes, faults: Faults) -> Parsed | None:
+        """The event with its features; None if it does not count."""
         exact = self._exact
         if exact is not None:
             try:
@@ -154,10 +167,10 @@ class DsjsonSource(NamedFeatures):
                 pass  # read again below
             else:
                 if fault_of(event, len(event.c.multi)) is None and not event.skipped:
-                    return event, shared, offers
+                    return Parsed(event, shared, offers, [offer.tag for offer in event.c.multi])
         return self._parse_any(row, line, faults)
 
-    def _parse_any(self, row: int, line: bytes, faults: Faults) -> tuple[Any, bytes, bytes] | None:
+    def _parse_any(self, row: int, line: bytes, faults: Faults) -> Parsed | None:
         if not line.strip():
             return None
         try:
@@ -174,7 +187,7 @@ class DsjsonSource(NamedFeatures):
         fault = fault_of(event, len(multi)) if isinstance(multi, list) else "_multi of c is not a list"
         if fault is None:
             try:
-                return event, *self._columns(context, multi)
+                return Parsed(event, *self._columns(context, multi), [offer.get("_tag") for offer in multi])
             except (ValueError, AttributeError, RecursionError, UnknownName) as error:
                 fault = str(error)
         faults.add(row, fault)
@@ -271,7 +284,7 @@ def exact_decoder(
     first: dict[str, Any] = {}
     for offer in multi:
         first |= offer
-    own_type, own_layout = _part_type("Offer", groups[1], first)
+    own_type, own_layout = _part_type("Offer", groups[1], {"_tag": None, **first})
     context_type = msgspec.defstruct(
         "Context",
         [("multi", list[own_type])],  # type: ignore[valid-type]
@@ -318,7 +331,12 @@ def _part_type(name: str, groups: dict[str, list[str]], example: dict[str, Any])
             )
             fields.append((f"n{g}", kind))
         layout.append(Namespace(is_list, len(features)))
-    fields += [(field, msgspec.Raw, msgspec.Raw(b"null")) for field in ignored]
+    for field, key in ignored.items():
+        if key == "_tag":
+            rename["tag"] = rename.pop(field)
+            fields.append(("tag", str | None, None))
+        else:
+            fields.append((field, msgspec.Raw, msgspec.Raw(b"null")))
     return msgspec.defstruct(name, fields, rename=rename, gc=False, forbid_unknown_fields=True), tuple(layout)
 
 

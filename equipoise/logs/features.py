@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,16 @@ class NamedFeatures:
     @property
     def offer_names(self) -> tuple[str, ...]:
         return self._own.names
+
+
+def ids_of(tags: Sequence[object]) -> tuple[str, ...] | None:
+    """The tags of offers as their ids; None unless all have a different one.
+
+    >>> ids_of(["a", "b"]), ids_of(["a", "a"]), ids_of(["a", None])
+    (('a', 'b'), None, None)
+    """
+    ids = tuple([tag for tag in tags if isinstance(tag, str) and tag])
+    return ids if ids and len({*ids}) == len(tags) else None
 
 
 def features_of(data: Mapping[str, Any]) -> Named:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from hashlib import blake2b
 from math import inf, nan
@@ -31,12 +31,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from equipoise.errors import UnreadableFile
-from equipoise.features import Offers
+from equipoise.features import Offers, Schema
 from equipoise.journal import schema
 from equipoise.journal.archive import Archive
 from equipoise.journal.sqlite import SQLiteJournal, connect_reader
 from equipoise.logs.features import Columns
-from equipoise.logs.rounds import Faults, Rounds, in_batches
+from equipoise.logs.rounds import Faults, Rounds, in_batches, objects
+from equipoise.portfolio import old_forms
 from equipoise.portfolio.events import Event
 from equipoise.types import Array, Context, Plain
 
@@ -51,6 +52,8 @@ class Decided(NamedTuple):
     offers: Array  # (actions, features)
     action: int
     propensity: float
+    ids: tuple[str, ...] | None  # of the offers that may be chosen
+    context: tuple[Context] | None  # as it was decided on; None if it is made of the columns
 
 
 class Settled(NamedTuple):
@@ -72,16 +75,27 @@ class JournalSource:
         self._last = self._journal.last_seq
         self._ids = Columns()  # of offers without features
         self._settings: dict[str, Any] = {}  # of the portfolio, as they were at the last event read
+        self._schema: Schema | None = None
         self._n_named = set[int]()  # numbers of named actions of rounds that have no offers
         self._widths: tuple[int, int] | None = None  # of shared features and of those of offers, as in the first round
 
     @property
     def shared_names(self) -> tuple[str, ...]:
-        return tuple(f"x{j}" for j in range(self._widths[0] if self._widths else 0))
+        declared = () if self._schema is None else self._schema.shared_columns
+        return _names(declared, "x", self._widths[0] if self._widths else 0)
 
     @property
     def offer_names(self) -> tuple[str, ...]:
-        return self._ids.names or tuple(f"a{j}" for j in range(self._widths[1] if self._widths else 0))
+        declared = () if self._schema is None else self._schema.action_columns
+        return self._ids.names or _names(declared, "a", self._widths[1] if self._widths else 0)
+
+    def _set(self, settings: Mapping[str, Plain]) -> None:
+        """Note settings of the portfolio; columns of a new schema come after the present ones."""
+        current = old_forms.settings(settings)
+        self._settings.update(current)
+        if current.get("schema") is not None:
+            layouts = (None, None) if self._schema is None else self._schema.layouts
+            self._schema = Schema.from_plain(current["schema"]).with_layouts(*layouts)
 
     def read(self, faults: Faults) -> Iterator[Rounds]:
         self.n_skipped, self.floor = 0, inf
@@ -97,9 +111,10 @@ class JournalSource:
             if event.seq == 1 and event.kind != CREATED:
                 raise UnreadableFile(f"{self.name} does not begin with the event {CREATED!r}")
             if event.kind == CREATED:
-                self._settings = dict(event.data["state"]["settings"])
+                self._settings, self._schema = {}, None
+                self._set(event.data["state"]["settings"])
             elif event.kind == "config":
-                self._settings.update(event.data["changes"])
+                self._set(event.data["changes"])
             elif event.kind == "decided":
                 waiting[event.data["id"]] = self._decided(event, faults)
                 if self._settings["deadline"] is not None:
@@ -143,11 +158,19 @@ class JournalSource:
         by_id = isinstance(context, Offers) and not context.actions.shape[1]
         widths = len(shared), BY_ID if by_id else offers.shape[1]
         self._widths = self._widths or widths
-        if widths != self._widths:
+        if self._schema is not None and BY_ID not in (widths[1], self._widths[1]):  # columns may have been added
+            self._widths = max(widths[0], self._widths[0]), max(widths[1], self._widths[1])
+        elif widths != self._widths:
             found, above = (f"{each[0]} and {_of_offers(each[1])}" for each in (widths, self._widths))
             raise ValueError(f"features of the round and of each offer are {found}, but must be {above} as those above")
         self.floor = min(self.floor, self._floor_of(data, offers))
-        return Decided(row, shared, offers, action, float(data["probabilities"][2]))
+        own: tuple[Context] | None = None
+        ids = None
+        if isinstance(context, Offers):
+            own, ids = (context,), None if context.ids is None else context.offered_ids
+        elif isinstance(context, np.ndarray) and context.ndim == 2:
+            own = (context,)
+        return Decided(row, shared, offers, action, float(data["probabilities"][2]), ids, own)
 
     def _floor_of(self, data: Mapping[str, Plain], offers: Array) -> float:
         """Return the least probability of every action of a round, by the exploration floor; 0 if it is unknown."""
@@ -180,16 +203,18 @@ class JournalSource:
 
     def _to_rounds(self, batch: list[Settled]) -> Rounds:
         n, decided = len(batch), [settled.decided for settled in batch]
+        shared = np.zeros((n, len(self.shared_names)))
         actions = np.array([each.action for each in decided])
         n_offered = np.array([len(each.offers) for each in decided])
         n_actions, width = max(int(n_offered.max()), int(actions.max()) + 1), len(self.offer_names)
         offers = np.zeros((n, n_actions, width))
         for k, each in enumerate(decided):
             rows, columns = each.offers.shape
-            offers[k, :rows, :columns] = each.offers  # ids that appeared later have further columns
+            offers[k, :rows, :columns] = each.offers  # ids and features that were added later have further columns
+            shared[k, : len(each.shared)] = each.shared
         return Rounds(
             np.array([each.row for each in decided]),
-            np.stack([each.shared for each in decided]),
+            shared,
             offers,
             n_offered if width else np.full(n, n_actions),
             actions,
@@ -199,6 +224,8 @@ class JournalSource:
             np.ones(n),
             np.array([settled.time for settled in batch]),
             np.array([settled.digest for settled in batch], np.uint64),
+            objects([each.ids for each in decided]) if any(each.ids for each in decided) else None,
+            objects([each.context for each in decided]),
         )
 
 
@@ -211,6 +238,11 @@ def _check_version(path: Path) -> None:
         raise UnreadableFile(f"{str(path)!r} could not be read as a journal: {error}") from error
     if version == 0:
         raise UnreadableFile(f"{str(path)!r} is an empty database, but must be a journal")
+
+
+def _names(declared: Sequence[str], letter: str, width: int) -> tuple[str, ...]:
+    """The names of the first columns, as far as the portfolio declares any; numbers for others."""
+    return tuple(declared[j] if j < len(declared) else f"{letter}{j}" for j in range(width))
 
 
 def _of_offers(width: int) -> str:

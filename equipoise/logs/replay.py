@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from equipoise.errors import InvalidArgument
+from equipoise.errors import InvalidArgument, OfferRefused
 from equipoise.learner import ChecksContexts, MinimalLearner, accepts, capabilities, implements, part_name, unique_names
 from equipoise.logs.estimators import (
     LEARNS,
@@ -40,13 +41,13 @@ from equipoise.logs.estimators import (
 )
 from equipoise.logs.intervals import Interval
 from equipoise.logs.models import Ridge, check_range
-from equipoise.logs.rounds import LoggedRounds, Rounds, contexts
+from equipoise.logs.rounds import LoggedRounds, Rounds, contexts, each_context
 from equipoise.portfolio import Portfolio
 from equipoise.portfolio.warm_start import by_rejection, no_rejection, update_weights
 from equipoise.settings.checks import count, one_of
 from equipoise.simulation.logged import Answers, Batch, LoggedLearner
 from equipoise.simulation.parts import ALWAYS, NEVER, WHEN_PROPOSED, log_rounds
-from equipoise.types import Array, Integers
+from equipoise.types import Array, Context, Integers
 
 METHODS = ("progressive", "rejection")
 MAX_MODEL_COLUMNS = 512  # with more, no model of the reward is fitted
@@ -223,8 +224,9 @@ def replay(
         values = None if model is None else clip_to(model.follow(rows, batch), reward_range)
         of_logged = np.zeros(0) if values is None else values[np.arange(batch.n_rounds), batch.actions]
         parts.append((batch.rewards, batch.propensities, of_logged, batch.weights))
+        each = EachContext(batch)
         for track in tracks:
-            track.play(batch, rows, survives, values)
+            track.play(batch, rows, each, survives, values)
         progress("replaying", batch.n_rounds / log.n_rounds)
     common = [np.concatenate(arrays) for arrays in zip(*parts, strict=True)]
     found = zip(tracks, names, strict=True)
@@ -237,11 +239,23 @@ def check_rejection(log: LoggedRounds) -> None:
         raise InvalidArgument(f"method is 'rejection', but {rule}")
 
 
+class EachContext:
+    """The contexts of a batch one by one, made once for all learners that need them."""
+
+    def __init__(self, batch: Rounds) -> None:
+        self._batch = batch
+
+    @cached_property
+    def all(self) -> list[Context]:
+        return list(each_context(self._batch))
+
+
 class _Track:
     def __init__(self, learner: MinimalLearner, log: LoggedRounds, lane: int, seed: int, method: str) -> None:
         self.learner, self.log = learner, log
-        own = capabilities(learner).n_columns
-        self.n_columns: int = log.n_columns if own is None else own
+        can = capabilities(learner)
+        self.n_columns: int = log.n_columns if can.n_columns is None else can.n_columns
+        self._fits_rows = log.fits_rows(can)
         self._loop = LoggedLearner(learner, log.n_actions, lane, seed)
         self._accepts: frozenset[str] = accepts(learner) if method == "progressive" else frozenset()
         self._probabilities: list[Array] = []
@@ -250,16 +264,30 @@ class _Track:
         self._unsupported_row: int | None = None
         self._done = 0
 
-    def play(self, batch: Rounds, rows: Array, survives: Any, values: Array | None) -> None:
-        own = np.ascontiguousarray(rows[:, :, : max(self.n_columns, 0)])
-        check_contexts(self.learner, own, batch)
+    def play(self, batch: Rounds, rows: Array, each: EachContext, survives: Any, values: Array | None) -> None:
         weights = update_weights(self._accepts, batch.weights, batch.n_offered, batch.propensities)
         updates = np.full(batch.n_rounds, ALWAYS)
         if weights is None:  # it learns only what it would have played
             weights, updates = np.ones(batch.n_rounds), np.where(survives, WHEN_PROPOSED, NEVER)
         logged_rounds = batch.actions, batch.rewards, weights, updates, batch.propensities
-        answers = self._loop.play(Batch(own, batch.n_offered, *logged_rounds))
+        try:
+            own = self._rows(batch, rows)
+            answers = self._loop.play(Batch(each.all if own is None else own, batch.n_offered, *logged_rounds))
+        except InvalidArgument as error:
+            where = f"rows {batch.rows[0]} to {batch.rows[-1]} of the log"
+            raise InvalidArgument(f"learner {part_name(self.learner)!r}, {where}: {error}") from error
         self._record(batch, answers, survives, values)
+
+    def _rows(self, batch: Rounds, rows: Array) -> Array | None:
+        """The rows for compiled code, checked as it checks none; None if the learner has to see each context."""
+        if not (self._loop.compiles and self._fits_rows):
+            return None
+        own = np.ascontiguousarray(rows[:, :, : max(self.n_columns, 0)])
+        try:
+            check_contexts(self.learner, own, batch)
+        except OfferRefused:  # compiled code takes all rows
+            return None
+        return own
 
     def _record(self, batch: Rounds, answers: Answers, survives: Any, values: Array | None) -> None:
         proposed = answers.proposed
@@ -299,17 +327,13 @@ class _Track:
 
 
 def check_contexts(learner: MinimalLearner, rows: Array, batch: Rounds) -> None:
-    """Raise an error if a learner made of kernels cannot use the contexts, which compiled code does not check."""
+    """Raise an error if a learner made of kernels cannot use all rows."""
     if not implements(learner, ChecksContexts):
         return
     most = int(batch.n_offered.argmax())
-    try:
-        learner.check_context(rows[most, : batch.n_offered[most]])
-        if rows.shape[2]:
-            learner.check_context(rows.reshape(-1, rows.shape[2]))
-    except InvalidArgument as error:
-        first, last = batch.rows[0], batch.rows[-1]
-        raise InvalidArgument(f"learner {part_name(learner)!r}, rows {first} to {last} of the log: {error}") from None
+    learner.check_context(rows[most, : batch.n_offered[most]])
+    if rows.shape[2]:
+        learner.check_context(rows.reshape(-1, rows.shape[2]))
 
 
 class PortfolioReplay(NamedTuple):

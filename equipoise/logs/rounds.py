@@ -6,7 +6,7 @@ it reads the whole log once: every row is checked, and a log with faults is refu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equipoise.errors import InvalidArgument, UnreadableFile
+from equipoise.features.offers import Offers, nth_offered
+from equipoise.learner import LearnerCapabilities
 from equipoise.portfolio.warm_start import LoggedRound
 from equipoise.settings.checks import LARGEST, count
-from equipoise.types import Array, Integers
+from equipoise.types import Array, Context, Integers
 
 MAX_LISTED = 10  # faults in a message
 BATCH_CELLS = 1 << 22  # numbers that are read or written at once: 32 MB
@@ -39,10 +41,16 @@ class Rounds(NamedTuple):
     weights: Array  # how many rounds it stands for: 1 / (1 - pdrop) if rounds were dropped at random
     times: Array  # seconds since 1970; nan where the log does not say
     ids: NDArray[np.uint64]  # digest of the event's id; 0 where it has none
+    offer_ids: NDArray[np.object_] | None = None  # tuples: the ids of the offered actions; None where they have none
+    contexts: NDArray[np.object_] | None = None  # of a journal: tuples of the context alone, as it was decided on
 
     @property
     def n_rounds(self) -> int:
         return len(self.rows)
+
+    def at(self, which: slice | NDArray[np.bool_]) -> Rounds:
+        """Some of the rounds."""
+        return Rounds._make(None if array is None else array[which] for array in self)
 
 
 def in_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
@@ -54,7 +62,7 @@ def in_batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 def take(rounds: Rounds, which: NDArray[np.bool_]) -> Rounds:
     """The selected rounds."""
-    return rounds if which.all() else Rounds._make(array[which] for array in rounds)
+    return rounds if which.all() else rounds.at(which)
 
 
 def contexts(rounds: Rounds, columns: int | None = None) -> Array:
@@ -81,6 +89,31 @@ def contexts(rounds: Rounds, columns: int | None = None) -> Array:
         own = each[: width - j * n_actions]
         rows[:, own, j * n_actions + own] = 1.0 if j == 0 else rounds.shared[:, j - 1, None]
     return rows
+
+
+def objects(items: Sequence[object]) -> NDArray[np.object_]:
+    """An array of objects, which may be sequences."""
+    array = np.empty(len(items), np.object_)
+    for k, item in enumerate(items):
+        array[k] = item
+    return array
+
+
+def each_context(rounds: Rounds) -> Iterator[Context]:
+    """The contexts as learners see them: those of a journal as they were decided on.
+
+    Otherwise `Offers` with the rows of `contexts`, the features of the round as shared features and the ids of the
+    actions; the rows alone if there is nothing else.
+    """
+    rows = contexts(rounds)
+    for n in range(rounds.n_rounds):
+        if rounds.contexts is not None and rounds.contexts[n] is not None:
+            yield rounds.contexts[n][0]
+            continue
+        actions = rows[n, : rounds.n_offered[n]]
+        ids = None if rounds.offer_ids is None else rounds.offer_ids[n]
+        shared = rounds.shared[n] if rounds.shared.shape[1] else None
+        yield actions if shared is None and ids is None else Offers(actions, shared, ids)
 
 
 class Fault(NamedTuple):
@@ -148,6 +181,8 @@ class LoggedRounds:
         self.n_rounds, self.n_actions, self.min_propensity = 0, 0, 1.0
         self.reward_range = (np.inf, -np.inf)
         self.min_exposure = self.min_offered_exposure = np.inf
+        self.has_ids = False
+        self.n_decided_on: int | None = None  # least number of columns of the contexts that a journal keeps
         self._least_actions = np.inf  # for which a round without features of offers states probabilities
         for batch in checked(source.read(faults), faults):
             self._add(batch)
@@ -164,6 +199,8 @@ class LoggedRounds:
         self.skipped, self.n_skipped = tuple(faults.first), faults.n_faults
         self.n_excluded = source.n_skipped
         self.shared_names, self.offer_names = source.shared_names, source.offer_names
+        self._has_names = len(source.action_names) == self.n_actions and not source.offer_names
+        self.has_ids = self.has_ids or self._has_names
         self.action_names = source.action_names or tuple(str(action) for action in range(self.n_actions))
 
     def _add(self, batch: Rounds) -> None:
@@ -179,8 +216,27 @@ class LoggedRounds:
         self.min_offered_exposure = float(np.minimum(self.min_offered_exposure, each.min(initial=np.inf)))  # nan stays
         low, high = self.reward_range
         self.reward_range = (min(low, float(batch.rewards.min())), max(high, float(batch.rewards.max())))
+        self._add_contexts(batch)
         if not batch.offers.shape[2]:
             self._least_actions = min(self._least_actions, batch.pmf.shape[1])
+
+    def _add_contexts(self, batch: Rounds) -> None:
+        if batch.offer_ids is not None:
+            self.has_ids = self.has_ids or any(ids is not None for ids in batch.offer_ids)
+        for kept in () if batch.contexts is None else batch.contexts:
+            if kept is not None:
+                (context,) = kept
+                actions = context.actions if isinstance(context, Offers) else context
+                self.has_ids = self.has_ids or (isinstance(context, Offers) and context.ids is not None)
+                least = actions.shape[1] if self.n_decided_on is None else self.n_decided_on
+                self.n_decided_on = min(least, actions.shape[1])
+
+    def fits_rows(self, learner: LearnerCapabilities) -> bool:
+        """Whether a learner sees the same in rows of `contexts` as in each context: it needs no ids and no columns
+        that the contexts of a journal lack."""
+        if self.has_ids and learner.arms is not None:
+            return False
+        return self.n_decided_on is None or (learner.n_columns is not None and learner.n_columns <= self.n_decided_on)
 
     @property
     def n_columns(self) -> int:
@@ -196,11 +252,10 @@ class LoggedRounds:
     def each_round(self) -> Iterator[LoggedRound]:
         """The rounds one by one, with contexts as learners see them."""
         for batch in self:
-            rows = contexts(batch)
-            for n in range(batch.n_rounds):
+            for n, context in enumerate(each_context(batch)):
                 yield LoggedRound(
-                    rows[n, : batch.n_offered[n]],
-                    int(batch.actions[n]),
+                    context,
+                    nth_offered(context, int(batch.actions[n])),
                     float(batch.rewards[n]),
                     float(batch.propensities[n]),
                     float(batch.weights[n]),
@@ -217,11 +272,17 @@ class LoggedRounds:
             if done > self.n_rounds:
                 raise self._changed("more")
             if batch.n_rounds:
-                yield _widened(batch, self.n_actions)
+                yield self._named(_widened(batch, self.n_actions))
         if faults.n_faults != self.n_skipped:
             raise InvalidLog(self.name, tuple(faults.first), faults.n_faults)  # the file has changed
         if done != self.n_rounds:
             raise self._changed(f"{done:,}")
+
+    def _named(self, batch: Rounds) -> Rounds:
+        """The batch with the names of the actions as ids, if the log has names and no other ids."""
+        if not self._has_names:
+            return batch
+        return batch._replace(offer_ids=objects([self.action_names] * batch.n_rounds))
 
     def _changed(self, now: str) -> UnreadableFile:
         return UnreadableFile(f"{self.name} had {self.n_rounds:,} rounds when it was opened, but has {now} now")

@@ -6,6 +6,7 @@
 | `id`, `time`, `weight` | optional; time is a date or seconds since 1970 |
 | `pmf.K` | optional: probability of action K |
 | `offers.K.NAME` | optional: feature NAME of offered action K; empty where fewer actions were offered |
+| `offers.K.id` | optional, beside features: the id of offered action K, a string |
 | any other | feature of the round; a column of strings becomes one indicator per value |
 
 The files of the Open Bandit data set are recognized by their columns.
@@ -28,7 +29,8 @@ from numpy.typing import NDArray
 from polars.io.plugins import register_io_source
 
 from equipoise.errors import InvalidArgument, UnreadableFile
-from equipoise.logs.rounds import BATCH_CELLS, NO_ID, Faults, LoggedRounds, Rounds, take
+from equipoise.logs.features import ids_of
+from equipoise.logs.rounds import BATCH_CELLS, NO_ID, Faults, LoggedRounds, Rounds, objects, take
 from equipoise.storage.files import replacing
 from equipoise.types import Array
 
@@ -73,7 +75,7 @@ class TableSource:
         n = frame.height
         rows = _column(frame, ROW).astype(np.int64) if ROW in frame.columns else np.arange(first_row, first_row + n)
         pmf_columns = _numbered(frame.columns, r"pmf\.(\d+)")
-        offers, n_offered = self._offers(frame, rows, faults)
+        offers, n_offered = self._offers(frame.drop(_id_columns(frame)), rows, faults)
         special = {*REQUIRED, *OPTIONAL, ROW, *pmf_columns}
         self._columns = tuple(c for c in frame.columns if c not in special and not c.startswith("offers."))
         bad = np.zeros(n, np.bool_)
@@ -89,7 +91,8 @@ class TableSource:
         shared = [self._shared(frame, column, rows, bad, faults) for column in self._columns]
         joined = np.concatenate(shared, axis=1) if shared else np.empty((n, 0))
         weights = self._numbers(frame, "weight", rows, bad, faults) if "weight" in frame.columns else np.ones(n)
-        logged = actions, rewards, propensities, pmf, weights, _times(frame), _ids(frame)
+        about = _times(frame), _ids(frame), _offer_ids(frame, n_offered) if offers.shape[2] else None
+        logged = actions, rewards, propensities, pmf, weights, *about
         return take(Rounds(rows, joined, offers, n_offered, *logged), ~bad)
 
     def _actions(self, frame: pl.DataFrame, rows: Any, bad: Any, faults: Faults) -> Any:
@@ -154,6 +157,18 @@ class TableSource:
         n_offered = np.where(np.any(absent, axis=1), np.argmax(absent, axis=1), n_actions)
         values = np.where((np.arange(n_actions) < n_offered[:, None])[:, :, None], values, 0.0)
         return values, n_offered
+
+
+def _id_columns(frame: pl.DataFrame) -> list[str]:
+    columns = _numbered(frame.columns, r"offers\.(\d+)\.id")
+    return [column for column in columns if frame.schema[column] == pl.String]
+
+
+def _offer_ids(frame: pl.DataFrame, n_offered: Any) -> NDArray[np.object_] | None:
+    columns = _id_columns(frame)
+    if not columns:
+        return None
+    return objects([ids_of(row[:n]) for row, n in zip(frame.select(columns).iter_rows(), n_offered, strict=True)])
 
 
 def _offer_number(column: str) -> int:
@@ -309,7 +324,7 @@ def write_parquet(log: LoggedRounds | Iterable[Rounds], path: str | Path) -> Non
 
 def _frame(batch: Rounds) -> pl.DataFrame:
     """The columns of a batch; times and ids are empty where unknown."""
-    columns = {"action": batch.actions, "reward": batch.rewards, "propensity": batch.propensities}
+    columns: dict[str, Any] = {"action": batch.actions, "reward": batch.rewards, "propensity": batch.propensities}
     columns |= {"weight": batch.weights, "time": batch.times}
     if not np.isnan(batch.pmf).all():
         columns |= {f"pmf.{k}": batch.pmf[:, k] for k in range(batch.pmf.shape[1])}
@@ -318,5 +333,10 @@ def _frame(batch: Rounds) -> pl.DataFrame:
     offers = np.where(offered[:, :, None], batch.offers, np.nan)
     for k in range(offers.shape[1]):
         columns |= {f"offers.{k}.a{j}": offers[:, k, j] for j in range(offers.shape[2])}
+    if batch.offer_ids is not None:
+        ids_of_offers = [ids or () for ids in batch.offer_ids]
+        for k in range(offers.shape[1] if offers.shape[2] else 0):
+            own = [ids[k] if k < len(ids) else None for ids in ids_of_offers]
+            columns |= {f"offers.{k}.id": pl.Series(own, dtype=pl.String)}
     ids = pl.Series("id", batch.ids).replace(int(NO_ID), None)
     return pl.DataFrame(columns).fill_nan(None).with_columns(ids)

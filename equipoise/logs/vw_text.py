@@ -2,7 +2,8 @@
 
 An event is a group of lines that ends with a blank line: optionally `shared |ns f:v ...`, then one line per offered
 action, `action:cost:probability |ns f:v ...` for the chosen one and `|ns f:v ...` for the others. The reward is minus
-the cost, and the position of the line is the action. Exactly one line of an event has a label.
+the cost, and the position of the line is the action. Exactly one line of an event has a label. The ids of the offers
+are their tags, if all have a different one: the last word before the bar, if it begins with ' or touches the bar.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equipoise.logs.features import Named, NamedFeatures
-from equipoise.logs.rounds import NO_ID, Faults, Rounds, in_batches
+from equipoise.logs.features import Named, NamedFeatures, ids_of
+from equipoise.logs.rounds import NO_ID, Faults, Rounds, in_batches, objects
 
 BATCH_EVENTS = 4_096
 
@@ -25,6 +26,7 @@ class Event(NamedTuple):
     action: int
     cost: float
     probability: float
+    ids: tuple[str, ...] | None  # of the offers: their tags
 
 
 class BadLineError(ValueError):
@@ -84,6 +86,7 @@ class TextSource(NamedFeatures):
             np.ones(n),
             np.full(n, np.nan),
             np.full(n, NO_ID),
+            objects([event.ids for event in batch]) if any(event.ids for event in batch) else None,
         )
 
 
@@ -112,7 +115,19 @@ def parse_event(group: list[tuple[int, str]]) -> Event:
         _, cost, probability = int(parts[0]), float(parts[1]), float(parts[2])
     except (IndexError, ValueError):
         raise BadLineError(row, f"the label is {label_text!r:.40}, but must be action:cost:probability") from None
-    return Event(first_row, shared, offers, action, cost, probability)
+    return Event(first_row, shared, offers, action, cost, probability, ids_of([tag_of(line) for _, line in lines]))
+
+
+def tag_of(line: str) -> str:
+    """The tag of a line; empty if it has none.
+
+    >>> tag_of("0:1:0.5 'red |x a"), tag_of("0:1:0.5 red|x a"), tag_of("0:1:0.5 |x a"), tag_of("|x a")
+    ('red', 'red', '', '')
+    """
+    head = line.split("|", 1)[0]
+    word = head.split()[-1:] or [""]
+    marked = word[0].startswith("'") or (not head[-1:].isspace() and ":" not in word[0])
+    return word[0].removeprefix("'") if marked else ""
 
 
 def parse_features(row: int, line: str) -> Named:

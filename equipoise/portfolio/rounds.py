@@ -7,8 +7,9 @@ So evidence about a learner is about the learner with its substitutes, and it do
 caller's restrictions may depend on the context. A play of a substitute counts the width of the rewards in an observed
 regret bound.
 
-A learner *refuses* a context if it raises `InvalidArgument`: the context has too few columns for it, a norm above its
-bound or an unknown id. It sits the round out, and that is not a failure, so no caller can have a learner paused. If
+A learner *refuses* a context if it raises `InvalidArgument`: the context has too few columns for it, or every offer has
+a norm above its bound or an unknown id (it chooses among the others if only some have). It sits the round out, and
+that is not a failure, so no caller can have a learner paused. If
 every learner refuses, the error is passed on and nothing changes, also if the exploration floor would draw the action.
 
 An exploration floor of epsilon over K offers comes before the draw: with probability epsilon the action is drawn
@@ -27,6 +28,7 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument, NoLearnerAvailable
 from equipoise.features import Offers
+from equipoise.features.offers import nth_offered
 from equipoise.kernels.streams import LEARNERS, SELECTOR, open_stream, seek
 from equipoise.learner import Proposal
 from equipoise.portfolio.columns import Contexts, n_offers
@@ -650,8 +652,3 @@ def _number_of_actions(context: Context, members: Sequence[Member]) -> int | Non
         arms = [member.learner.can.arms for member in members if member.learner is not None]
         n_actions = min((number for number in arms if number is not None), default=None)
     return n_actions
-
-
-def nth_offered(context: Context, position: int) -> int:
-    """Return the index of an action among all offers, from its position among those that the mask leaves."""
-    return int(context.offered[position]) if isinstance(context, Offers) else position

@@ -23,6 +23,7 @@ from equipoise.certificates import AnyElimination, Certificate, Comparison, Stan
 from equipoise.certificates.fields import Record
 from equipoise.certificates.records import comparison_record, elimination_record
 from equipoise.errors import UnknownName
+from equipoise.learner import ClipsRows, find
 from equipoise.portfolio.drift import DriftMonitor, Refuted
 from equipoise.portfolio.events import Events
 from equipoise.portfolio.pool import Pool, Selection
@@ -452,6 +453,7 @@ class Reporter:
 
     def _learner_health(self, i: int) -> Config:
         member = self._state.pool.members[i]
+        clips = None if member.learner is None else find(member.learner.learner, ClipsRows)
         return {
             "name": member.name,
             "state": self.state_of(i),
@@ -462,6 +464,7 @@ class Reporter:
             "refused": member.refused,
             "refused_in_a_row": member.refused_in_a_row,
             "last_refusal": member.last_refusal,
+            "clipped_rows": 0 if clips is None else clips.clipped_rows,
             "paused_until_round": member.paused_until if member.paused_until > self._state.tickets.round else None,
             "decide": member.decide_times.to_json(),
             "learn": member.learn_times.to_json(),

@@ -18,6 +18,7 @@ recommendation algorithms", algorithm 2 and theorem 1. Departure: thinning allow
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_ch
 
 import numpy as np
 
-from equipoise.errors import InvalidArgument
+from equipoise.errors import InvalidArgument, OfferRefused
 from equipoise.learner import can_be_restored
 from equipoise.portfolio.held import clipped
 from equipoise.portfolio.pool import describe_error
@@ -229,15 +230,17 @@ def learn_log(state: PortfolioState, log: AnyLog, learners: Iterable[str] | None
     if not willing:
         listed = "; ".join(f"{pool.names[i]}: {reason}" for i, reason in reasons.items())
         raise InvalidArgument(f"no learner can learn the log ({listed})")
-    rounds = _learn_all(state, willing, log)
+    rounds, refused = _learn_all(state, willing, log)
     source = log.name if isinstance(log, Log) else "a list"
     rows = []
     for i in chosen:
         member = pool.members[i]
         if i in willing:
-            state.count_warmed(i, rounds, source)
+            learned = rounds - refused[i]
+            state.count_warmed(i, learned, source)
             how = "as logged" if "off_policy" in member.adapted.accepts else "weighted by 1 / (K p)"
-            rows.append(Warmed(member.name, rounds, how))
+            left_out = f"; it refused {refused[i]:,} actions" if refused[i] else ""
+            rows.append(Warmed(member.name, learned, f"{how}{left_out}"))
         else:
             rows.append(Warmed(member.name, 0, f"not learned: {reasons[i]}"))
     return WarmStart(rounds, tuple(rows), 0, "as another policy chose their actions")
@@ -268,22 +271,33 @@ def _refusal(state: PortfolioState, i: int) -> str:
     return ""
 
 
-def _learn_all(state: PortfolioState, willing: Sequence[int], log: AnyLog) -> int:
-    """Let learners learn every round; return the number of rounds. After an error no learner learned anything."""
+def _learn_all(state: PortfolioState, willing: Sequence[int], log: AnyLog) -> tuple[int, Counter[int]]:
+    """Let learners learn every round; return the number of rounds, and of those that each learner refused.
+
+    A learner refuses a round if it cannot use the features of its action. After any other error no learner learned
+    anything.
+    """
     members = state.pool.members
     before = {i: members[i].adapted.state() for i in willing}
-    rounds = 0
+    rounds, refused, errors = 0, Counter[int](), dict[int, str]()
     try:
         for logged in _rounds(log):
-            _learn_one(state, willing, _checked(state, logged))
+            new = _learn_one(state, willing, _checked(state, logged))
+            refused.update(new.keys())
+            errors |= new
             rounds += 1
+        for i, error in errors.items():
+            if refused[i] == rounds:
+                raise InvalidArgument(
+                    f"{members[i].name!r} cannot learn the log, as it refuses the action of every round: {error}"
+                )
     except BaseException:
         for i, saved in before.items():
             members[i].adapted.restore(saved)
         raise
     if not rounds:
         raise InvalidArgument("log has no rounds, but must have at least one")
-    return rounds
+    return rounds, refused
 
 
 def _checked(state: PortfolioState, logged: LoggedRound) -> LoggedRound:
@@ -301,7 +315,9 @@ def _checked(state: PortfolioState, logged: LoggedRound) -> LoggedRound:
         raise InvalidArgument(f"{error}{where} of the log") from None
 
 
-def _learn_one(state: PortfolioState, willing: Sequence[int], logged: LoggedRound) -> None:
+def _learn_one(state: PortfolioState, willing: Sequence[int], logged: LoggedRound) -> dict[int, str]:
+    """Let learners learn a round; return the errors of those that refuse it."""
+    refused = dict[int, str]()
     context, offers = logged.context, state.rounds.offers_of(logged.context)
     for i in willing:
         member = state.pool.members[i]
@@ -311,11 +327,14 @@ def _learn_one(state: PortfolioState, willing: Sequence[int], logged: LoggedRoun
             weight = update_weights(learner.accepts, logged.weight, n_offered, logged.propensity)
             assert weight is not None
             learner.learn(learner.sees(context, offers), logged.action, logged.reward, weight, logged.propensity)
+        except OfferRefused as error:
+            refused[i] = describe_error(error)
         except Exception as error:
             where = f"row {logged.row}" if logged.row else "a round"
             raise InvalidArgument(
                 f"{member.name!r} cannot learn {where} of the log, and nothing was learned: {describe_error(error)}"
             ) from error
+    return refused
 
 
 def _rounds(log: object) -> Iterable[LoggedRound]:

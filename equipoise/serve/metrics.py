@@ -76,6 +76,7 @@ LEARNER = (
     Series("equipoise_plays_total", "plays", "Rounds that a learner played"),
     Series("equipoise_substituted_total", "substituted", "Rounds in which a substitute acted for a learner"),
     Series("equipoise_refused_contexts_total", "refused", "Rounds that a learner sat out because of the context"),
+    Series("equipoise_clipped_rows_total", "clipped_rows", "Updates of a learner with features scaled to its bound"),
     Series("equipoise_learner_failures_total", "failures", "Failures of a learner"),
     Series("equipoise_mean_reward", "mean_reward", "Mean reward of a learner's plays"),
     Series("equipoise_active", "active", "Whether a learner may be chosen"),

@@ -13,11 +13,20 @@ import json
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import msgspec
+import numpy as np
+
 from equipoise.config import PortfolioConfig
-from equipoise.errors import InvalidArgument
+from equipoise.errors import EquipoiseError, InvalidArgument, OfferRefused
+from equipoise.features import Offers, Prefix
+from equipoise.learner import AdaptedLearner, BoundsRows, capabilities, find, part_name
+from equipoise.learners._core.rows import NORM_TOLERANCE
+from equipoise.portfolio.pool import describe_error
 from equipoise.serve.app import create_app
+from equipoise.serve.contexts import ContextReader
 from equipoise.serve.examples import decide_request, evaluate_request, takes_flags
 from equipoise.serve.guard import Guard
+from equipoise.serve.schemas import DecideRequest
 
 RARELY = 1e-9  # not 0, as a floor needs to know the actions
 
@@ -39,6 +48,8 @@ async def _try_out(config: PortfolioConfig) -> Trial:
     settings = replace(config.settings, aggregate="first", explore=min(config.settings.explore, RARELY))
     app, path = create_app([replace(config, settings=settings)]), f"/v1/portfolios/{config.name}"
     request = decide_request(config)
+    check_every_action(config, request)
+    check_bounds(config)
     low, high = config.reward_range or (0.0, 1.0)
     open_bytes = 0
     try:
@@ -62,6 +73,44 @@ async def _try_out(config: PortfolioConfig) -> Trial:
         return Trial(request, flags, open_bytes)
     finally:
         app.service.close()
+
+
+def check_every_action(config: PortfolioConfig, request: dict[str, Any]) -> None:
+    """Raise an error if a learner would never play one of the actions: it would choose among the others only."""
+    given = msgspec.convert(request, type=DecideRequest)
+    schema = config.settings.schema
+    context = ContextReader(config, lambda: schema).read(given.context, given.offers)
+    if not isinstance(context, Offers):
+        return
+    for learner in config.learners():
+        for k in range(len(context)):
+            only = Offers(context.actions, context.shared, context.ids, mask=np.arange(len(context)) == k)
+            try:
+                AdaptedLearner(learner).decide(only, np.random.default_rng(0))
+            except OfferRefused as error:
+                raise InvalidArgument(
+                    f"a round that learner {part_name(learner)!r} plays on {json.dumps(request):.300} fails: it would "
+                    f"never play action {k} ({describe_error(error)}); {HINT}"
+                ) from error
+            except EquipoiseError:
+                break  # it takes no masks, or no offers at all, as the round over HTTP will tell
+
+
+def check_bounds(config: PortfolioConfig) -> None:
+    """Raise an error if features that the file declares can be longer than a learner takes them."""
+    schema = config.settings.schema
+    for learner in config.learners() if schema is not None else ():
+        can, bounds = capabilities(learner), find(learner, BoundsRows)
+        if schema is None or bounds is None or bounds.clip_norm:
+            continue
+        features = can.features or (Prefix(can.n_columns) if can.n_columns else None)
+        longest = None if features is None else schema.norm_bound(features)
+        if longest is not None and longest > bounds.action_bound * NORM_TOLERANCE:
+            raise InvalidArgument(
+                f"action_bound of learner {part_name(learner)!r} is {bounds.action_bound:g}, but features that the "
+                f"file declares can have norm {longest:.6g}, and the learner would not play such actions: leave "
+                "action_bound out, or give clip_norm = true"
+            )
 
 
 async def _learners(app: Guard, path: str) -> dict[str, Any]:

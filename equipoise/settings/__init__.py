@@ -76,6 +76,7 @@ def setting(
     alias: str | None = None,
     derived: str = "",
     repr: bool = True,
+    added: bool = False,
 ) -> Any:
     """Declare a setting; it is required if it has no default.
 
@@ -99,9 +100,11 @@ def setting(
         Name of the method that returns the value if None is given.
     repr
         Whether the `repr` of a `value` shows it.
+    added
+        Whether files exist that were written before the setting: `config` then leaves out the default.
     """
     rules = {"check": check, "encode": encode or _plain, "decode": decode, "alias": alias}
-    metadata = {**rules, "derived": derived, "doc": doc}
+    metadata = {**rules, "derived": derived, "doc": doc, "added": added}
     return dataclasses.field(default=default, kw_only=kw_only, repr=repr, metadata=metadata)
 
 
@@ -221,7 +224,9 @@ class Configured:
 
     def config(self) -> Config:
         """The constructor's arguments, as plain data."""
-        return {_argument(each): each.metadata["encode"](self._as_given(each)) for each in settings_of(type(self))}
+        given = {each: self._as_given(each) for each in settings_of(type(self))}
+        left_out = {each for each, value in given.items() if each.metadata["added"] and value == each.default}
+        return {_argument(each): each.metadata["encode"](given[each]) for each in given if each not in left_out}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Plain]) -> Self:

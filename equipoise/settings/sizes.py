@@ -33,7 +33,7 @@ def check_array(what: str, *shape: int) -> None:
     >>> with arrays_of_at_most(64 * MIB):
     ...     check_array("dim = 10000", 10_000, 10_000)
     Traceback (most recent call last):
-    equipoise.errors.InvalidArgument: dim = 10000 takes 763 MiB, but the state of a learner must take at most 64 MiB
+    equipoise.errors.InvalidArgument: dim = 10000 takes 762 MiB, but the state of a learner must take at most 64 MiB
     """
     size, limit = 8, _MAX_BYTES.get()
     for length in shape:

@@ -5,25 +5,31 @@ Learners made of kernels run compiled; others through their public methods, in t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from equipoise.errors import OfferRefused
+from equipoise.features.offers import nth_offered, position_of
 from equipoise.kernels.streams import LEARNERS, seek
 from equipoise.learner import AdaptedLearner, MinimalLearner, capabilities
 from equipoise.simulation import rounds
 from equipoise.simulation.binding import Binding, Function, Group, bind
 from equipoise.simulation.loops import can_compile, compiled_loop, native_memory, plain_loop
 from equipoise.simulation.parts import ALWAYS, WHEN_PROPOSED, Components, Logged, Played, Run, Turn, open_run
-from equipoise.types import Array, Integers
+from equipoise.types import Array, Context, Integers
 
 NO_TAPE = np.empty((0, 3))
 
 
 class Batch(NamedTuple):
-    """Consecutive logged rounds, as the learner sees them; see `Logged`."""
+    """Consecutive logged rounds, as the learner sees them; see `Logged`.
 
-    contexts: Array
+    Actions are positions among the offered ones. Contexts are rows, (rounds, actions, columns), or a list of contexts.
+    """
+
+    contexts: Array | Sequence[Context]
     n_offered: Integers
     actions: Integers
     rewards: Array
@@ -47,31 +53,36 @@ class LoggedLearner:
         # The kernels say what was proposed, which for a deterministic learner is its whole pmf.
         can = capabilities(learner)
         has_pmf = "pmf" in can.provides and can.randomized
-        self._compiled = can_compile(learner) and not has_pmf
-        if self._compiled:
+        self.compiles = can_compile(learner) and not has_pmf  # on rows; lists of contexts are never compiled
+        self._adapted, self.refused = (
+            AdaptedLearner(learner),
+            0,
+        )  # updates with an action that the learner does not take
+        if self.compiles:
             part: Any = learner
             group = Group(part.kernels.decide, part.kernels.learn, 1)
             self._binding = _bind(rounds.play_logged, group)
             self._memory = native_memory(part.memory, n_actions)
-        else:
-            self._adapted = AdaptedLearner(learner)
 
     def play(self, batch: Batch) -> Answers:
         """Let the learner propose and learn; returns what it did."""
         n = len(batch.actions)
         run = open_run(self._seed, np.array([n]), 1)
         proposed, probabilities = np.full(n, -1), np.zeros(n)
-        if self._compiled:
+        if self.compiles and isinstance(batch.contexts, np.ndarray):
             part: Any = self._learner
             place = np.zeros((1, 4), np.int64)
             # A read-only or strided array would be another type, for which the loop would be compiled again.
-            owned = Batch._make(np.require(array, requirements=["C", "W"]) for array in batch)
-            source = Logged(((part.params,),), ((self._memory,),), place, *owned[:-1], proposed, self._lane, self._done)
+            owned = [np.require(array, requirements=["C", "W"]) for array in batch[:-1]]
+            parts = ((part.params,),), ((self._memory,),), place, *owned, proposed, self._lane, self._done
+            source = Logged._make(parts)
             compiled_loop(Components(source, tape=NO_TAPE), self._binding).advance(run, n)
             probabilities[:] = proposed == batch.actions
         else:
-            own = LoggedAdapter(self._adapted, batch, Answers(proposed, probabilities), self._lane, self._done)
+            refused = np.zeros(1, np.int64)
+            own = LoggedAdapter(self._adapted, batch, Answers(proposed, probabilities), refused, self._lane, self._done)
             plain_loop(Components(own, tape=NO_TAPE), _bind(play_adapted)).advance(run, n)
+            self.refused += int(refused[0])
         self._done += n
         return Answers(proposed, probabilities)
 
@@ -87,6 +98,7 @@ class LoggedAdapter(NamedTuple):
     learner: AdaptedLearner
     batch: Batch
     answers: Answers
+    refused: Integers  # (1,) updates that the learner refused
     lane: int
     first: int
 
@@ -94,16 +106,26 @@ class LoggedAdapter(NamedTuple):
 def play_adapted(components: Components, run: Run, turn: Turn) -> Played:
     source: LoggedAdapter = components.source
     batch, learner, n = source.batch, source.learner, turn.round - 1
-    context = batch.contexts[n, : batch.n_offered[n]]
+    context = _context_at(batch, n)
     seek(run.stream, LEARNERS + source.lane, source.first + n)
     proposal = learner.decide(context, run.stream.generator)
-    action, reward, update = int(batch.actions[n]), float(batch.rewards[n]), int(batch.updates[n])
+    position, reward, update = int(batch.actions[n]), float(batch.rewards[n]), int(batch.updates[n])
+    action = nth_offered(context, position)
     agrees = proposal.action == action
-    source.answers.proposed[n] = proposal.action
+    source.answers.proposed[n] = position_of(context, proposal.action)
     pmf = learner.pmf(context) if "pmf" in learner.provides else None
     source.answers.probabilities[n] = float(agrees) if pmf is None else pmf[action]
     if update == ALWAYS or (update == WHEN_PROPOSED and agrees):
         # A round of its own has the probability with which it proposed the action.
         probability = batch.propensities[n] if update == ALWAYS else proposal.probability
-        learner.learn(context, action, reward, float(batch.weights[n]), float(probability))
+        try:
+            learner.learn(context, action, reward, float(batch.weights[n]), float(probability))
+        except OfferRefused:  # it sits the update out, as it does in live rounds of others
+            source.refused[0] += 1
     return Played(reward, np.nan, proposal.regret)
+
+
+def _context_at(batch: Batch, n: int) -> Context:
+    if isinstance(batch.contexts, np.ndarray):
+        return batch.contexts[n, : batch.n_offered[n]]
+    return batch.contexts[n]

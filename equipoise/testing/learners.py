@@ -332,12 +332,76 @@ def config_rebuilds_an_equal_learner(subject: Subject) -> None:
         require_same_proposal(expected, seen, "of the learner and of one rebuilt from its config()")
 
 
+def offers_are_their_matrix(subject: Subject) -> None:
+    learner, other = subject.make(), subject.make()
+    for t in range(N_ROUNDS):
+        context, expected = decision_at(subject, learner, t)
+        offers = Offers(context, shared=[0.5, -0.25])
+        seen = AdaptedLearner(other).decide(offers, generator(t, 1))
+        require_same_proposal(expected, seen, f"on a matrix and on offers of its rows in round {t}")
+        if "pmf" in provides(learner):
+            pmfs = [AdaptedLearner(each).pmf(given) for each, given in ((learner, context), (other, offers))]
+            require(equal(*pmfs), f"pmf is {pmfs[0]} on a matrix, but {pmfs[1]} on offers of its rows")
+        teach(learner, context, outcome_at(subject, context, expected, t), t, expected.probability)
+        teach(other, offers, outcome_at(subject, offers, expected, t), t, expected.probability)
+
+
+def a_mask_leaves_offers_out(subject: Subject) -> None:
+    subject = subject._replace(contexts=partial(masked_offers, subject.contexts))
+    learner = subject.make()
+    for t in range(N_ROUNDS):
+        try:
+            offers, proposal = decision_at(subject, learner, t)
+        except InvalidArgument:  # it refuses what the mask leaves, and sits the round out
+            continue
+        require_offered(offers, proposal.action)
+        if proposal.greedy is not None:
+            require_offered(offers, proposal.greedy)
+        if "pmf" in provides(learner):
+            probabilities = AdaptedLearner(learner).pmf(offers)
+            assert probabilities is not None  # as it provides "pmf"
+            require(len(probabilities) == len(offers), f"pmf has {len(probabilities)} entries for {len(offers)} offers")
+            require(not probabilities[~offers.mask].any(), "pmf is positive for an offer that the mask leaves out")
+        teach(learner, offers, outcome_at(subject, offers, proposal, t), t, proposal.probability)
+        if not offers.mask.all():
+            before = saved(learner) if can_be_restored(learner) else {}
+            left_out = partial(learner.learn, offers, int(offers.mask.argmin()), 0.5)
+            require_error(left_out, "learning of an offer that the mask leaves out")
+            if before:
+                require_same_state(subject, before, learner, "after refusing an offer that the mask leaves out")
+
+
+def masked_offers(contexts: ContextSource, rng: np.random.Generator) -> Offers:
+    """Offers of the rows of a matrix, with ids, shared features and a mask that leaves at least one."""
+    rows = contexts(rng)
+    mask = rng.random(len(rows)) < 0.6
+    mask[int(rng.integers(len(rows)))] = True
+    return Offers(rows, [0.5, -0.25], [f"offer {k}" for k in range(len(rows))], mask=mask)
+
+
 def can_be_saved(example: Example) -> bool:
     return can_be_restored(example.learner)
 
 
 def can_be_saved_and_takes_a_matrix(example: Example) -> bool:
     return can_be_saved(example) and checks.is_matrix(example.context)
+
+
+def takes_offers(example: Example) -> bool:
+    """Whether it takes offers where it takes matrices."""
+    return can_be_saved_and_takes_a_matrix(example) and _decides(example.learner, Offers(example.context))
+
+
+def takes_masks(example: Example) -> bool:
+    return takes_offers(example) and _decides(example.learner, masked_offers(lambda rng: example.context, generator(0)))
+
+
+def _decides(learner: Learner, context: Context) -> bool:
+    try:
+        AdaptedLearner(learner).decide(context, generator(0))
+    except checks.ERRORS:
+        return False
+    return True
 
 
 def accepts_probability(example: Example) -> bool:
@@ -371,6 +435,8 @@ CHECKS: dict[Callable[[Subject], None], Callable[[Example], bool]] = {
     bad_contexts_are_refused_and_change_nothing: can_be_saved_and_takes_a_matrix,
     bad_actions_are_refused_and_change_nothing: can_be_saved_and_takes_a_matrix,
     bad_rewards_are_refused_and_change_nothing: can_be_saved,
+    offers_are_their_matrix: takes_offers,
+    a_mask_leaves_offers_out: takes_masks,
     probabilities_are_learned_or_refused: accepts_probability,
     config_rebuilds_an_equal_learner: has_config,
 }

@@ -19,7 +19,10 @@ from equipoise.testing import check_learner
 from equipoise.testing.learners import CHECKS, random_actions
 from tests.adapters.subjects import CASES, SUBJECTS, Subject, needs
 
-FOR_MATRICES = {"bad_contexts_are_refused_and_change_nothing", "bad_actions_are_refused_and_change_nothing"}
+FOR_MATRICES = {
+    *("bad_contexts_are_refused_and_change_nothing", "bad_actions_are_refused_and_change_nothing"),
+    *("offers_are_their_matrix", "a_mask_leaves_offers_out"),
+}
 
 
 @pytest.mark.slow
@@ -115,4 +118,4 @@ def test_adapters_are_registered_beside_the_learners() -> None:
     for registry in (ADAPTERS, MODELS, EXPLORATIONS):
         assert {name: cls.__name__ for name, cls in registry.items()} == {name: name for name in registry}
     makers = {subject.library for subject in SUBJECTS.values()}
-    assert makers == {"sklearn", "lightgbm", "xgboost", "river", "vowpalwabbit", "mabwiser"}
+    assert makers == {"sklearn", "lightgbm", "xgboost", "river", "vowpalwabbit", "mabwiser", "torch"}

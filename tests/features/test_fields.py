@@ -34,23 +34,7 @@ FEATURES = [
     Vector(3),
     Vector(4, projection=2, seed=7, missing="zero"),
 ]
-VALUES: list[Any] = [
-    0,
-    1,
-    2.5,
-    -3.0,
-    1e300,
-    nan,
-    inf,
-    None,
-    True,
-    "a",
-    "true",
-    "some Words",
-    "",
-    [1.0, 2.0, 2.0],
-    ["a"],
-]
+VALUES: list[Any] = [0, 1, 2.5, -3.0, 1e300, nan, inf, None, True, "a", "true", "some Words", "", [1.0, 2.0], ["a"]]
 
 
 def row_of(feature: Feature, value: Any) -> dict[str, float]:

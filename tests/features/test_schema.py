@@ -202,9 +202,7 @@ def test_the_default_map_is_actions_and_actions_by_context(ids: Any) -> None:
 
 def test_a_schema_without_actions_has_no_default_map_unless_they_have_names() -> None:
     schema = Schema({"age": Number(0, 1)})
-    with pytest.raises(
-        InvalidArgument, match="the schema has no features of actions, but must have some, or the portf"
-    ):
+    with pytest.raises(InvalidArgument, match="the schema has no features of actions, but must have some"):
         schema.default_map()
     assert schema.default_map(["a", "b", "c"]).dim == 3 * 3
 
@@ -240,7 +238,7 @@ def test_a_schema_comes_back_from_its_data() -> None:
         again = Schema.from_plain(schema.to_plain())
         assert again == schema == deepcopy(schema) == pickle.loads(pickle.dumps(schema))
         assert again.layouts == schema.layouts
-    assert Schema() != SCHEMA and SCHEMA != "schema"
+    assert Schema() != SCHEMA
     assert "device, user.age, user.vip" in repr(SCHEMA)
 
 
@@ -296,18 +294,12 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: Schema(["age"]), "context is ['age'], but must be a dict of features by name"),  # type: ignore[arg-type]
     (lambda: Schema({"": Flag()}), "context has the name '', but must have nonempty printable strings as names"),
     (lambda: Schema({"a.b": Flag(), "a": {"b": Flag()}}), "context has 'a.b' twice, but names must differ"),
-    (
-        lambda: Schema({"a": Flag(), "a missing": Flag()}),
-        "context has two columns 'a missing', but the names of columns",
-    ),
+    (lambda: Schema({"a": Flag(), "a missing": Flag()}), "context has two columns 'a missing', but the names"),
     (lambda: Schema(hashed=3), "hashed is 3 with unknown 'error', but needs unknown 'hash'"),
     (lambda: Schema(unknown="drop"), "unknown is 'drop', but must be one of error, ignore, hash"),
     (lambda: Schema({"a": {"type": "number", "low": 1}}), "context.a: low is 1.0 and high is None"),
-    (lambda: Schema({f"f{k}": Text(hashed=4000) for k in range(3)}), "number of columns of context is 12000, but must"),
-    (
-        lambda: Schema.from_plain({"contexts": {}}),
-        "schema has 'contexts', but must have context, actions, unknown, hash",
-    ),
+    (lambda: Schema({f"f{k}": Text(hashed=4000) for k in range(3)}), "number of columns of context is 12000"),
+    (lambda: Schema.from_plain({"contexts": {}}), "schema has 'contexts', but must have context, actions"),
     (lambda: SCHEMA.offers(VISITOR), "offers is None, but must be a list of features unless ids are given"),
     (lambda: SCHEMA.offers([1.0], ids=["a"]), "context has 1 features, but must have 12"),
     (lambda: SCHEMA.offers("tv", ids=["a"]), "context is 'tv', but must be a dict of features or a vector"),
@@ -315,26 +307,17 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: SCHEMA.offers(None, [[1.0]]), "offers have 1 features, but must have 6"),
     (lambda: SCHEMA.offers(None, [[1.0], [1.0, 2.0]]), "offers have different numbers of features"),
     (lambda: SCHEMA.offers(None, [ITEMS[0], 3]), "offers[1] has shape (), but must have 6 features"),
-    (
-        lambda: SCHEMA.offers(None, [{}, {"price": "high"}]),
-        "offers[1]: feature 'price' is 'high', but must be a number",
-    ),
+    (lambda: SCHEMA.offers(None, [{}, {"price": "high"}]), "offers[1]: feature 'price' is 'high', but must be"),
     (lambda: SCHEMA.offers(None, ITEMS, ids=["a"]), "ids has 1 entries, but must have one for each of 2 actions"),
     (lambda: SCHEMA.offers(None, ITEMS, ids=["a", "a"]), "ids has 'a' twice, but entries must differ"),
     (lambda: SCHEMA.offers(None, ITEMS, mask=[True]), "mask is [True], but must have one truth value for each of 2"),
     (lambda: SCHEMA.offers({1: 2}, ids=["a"]), "context has the name 1, but names must be strings"),
     (lambda: SCHEMA.offers({"age" * 9999: 2}, ids=["a"]), "feature of context 'ageage"),
-    (
-        lambda: SCHEMA.offers(dict.fromkeys(map(str, range(10**4))), ids=["a"]),
-        "context has 10000 fields, but must have",
-    ),
+    (lambda: SCHEMA.offers(dict.fromkeys(map(str, range(10**4))), ids=["a"]), "context has 10000 fields, but must"),
     (lambda: SCHEMA.offers({"a": dict.fromkeys(map(str, range(10**4)))}, ids=["a"]), f"more than {MAX_FIELDS} fields"),
     (lambda: SCHEMA.offers(nested(500), ids=["a"]), f"context is nested more than {MAX_DEPTH} levels deep"),
     (lambda: Schema().offers({"x": 1}, ids=["a"]), "context has the name 'x', but the schema has no features of it"),
-    (
-        lambda: Schema(unknown="hash").offers({"x": [1] * 2000}, ids=["a"]),
-        "feature 'x' has 2000 entries, but must have",
-    ),
+    (lambda: Schema(unknown="hash").offers({"x": [1] * 2000}, ids=["a"]), "feature 'x' has 2000 entries, but must"),
     (lambda: Schema(unknown="hash").offers({"x": object()}, ids=["a"]), "context: feature 'x' is <object object"),
 ]
 

@@ -88,7 +88,7 @@ def test_a_file_that_adds_features_is_applied_and_its_learners_keep_their_column
     with equipoise.open(path) as live:
         dims = [learner.dim for learner in live._portfolio.learners if isinstance(learner, OFUL)]
         assert dims[0] == dims[1] < dims[2]
-    with pytest.raises(StoreConflict, match="schema is Schema.*, but must keep 'vip' of its context as Flag"):
+    with pytest.raises(StoreConflict, match=r"schema is Schema.*, but must keep 'vip' of its context as Flag"):
         equipoise.open(path, made(FILE))
 
 
@@ -130,7 +130,7 @@ def test_a_journal_is_a_log_of_columns(tmp_path: Path) -> None:
 def test_a_schema_is_declared_with_a_portfolio_or_never(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     equipoise.open(path, lambda: Portfolio([UCB(2)])).close()
-    with pytest.raises(StoreConflict, match="schema is Schema.*, but must stay None"):
+    with pytest.raises(StoreConflict, match=r"schema is Schema.*, but must stay None"):
         equipoise.open(path, lambda: Portfolio([UCB(2)], schema=Schema({"age": Number()})))
 
 

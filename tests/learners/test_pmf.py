@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 from equipoise.errors import InvalidArgument
 from equipoise.lab.rivals import ModCB
 from equipoise.learner import AdaptedLearner, Proposal
-from equipoise.learners import OFUL, UCB, Ball, Constant, EpsilonGreedy, LinearThompson, QLearning, SquareCB
+from equipoise.learners import (
+    OFUL,
+    UCB,
+    Ball,
+    Constant,
+    EpsilonGreedy,
+    LinearThompson,
+    LogisticThompson,
+    QLearning,
+    SquareCB,
+)
 from equipoise.testing.learners import random_actions
 from tests.learners.subjects import SUBJECTS
 
@@ -29,7 +39,7 @@ def test_pmf_sums_to_1_and_agrees_with_the_proposal(subject: tuple[Any, Any], se
     probabilities, proposal = learner.pmf(context), learner.decide(context, rng)
     assert probabilities.shape == (len(context),)
     assert probabilities.min() >= 0.0 and probabilities.sum() == pytest.approx(1.0, abs=1e-12)
-    if cls is LinearThompson:  # its proposals leave it to `pmf`
+    if cls in (LinearThompson, LogisticThompson):  # their proposals leave it to `pmf`
         assert probabilities[proposal.action] > 0.0 and isnan(proposal.probability)
     else:
         assert probabilities[proposal.action] == proposal.probability

@@ -9,7 +9,18 @@ from hypothesis import strategies as st
 
 from equipoise.errors import InvalidArgument
 from equipoise.learner import accepts
-from equipoise.learners import LEARNERS, OFUL, UCB, Constant, DisjointOFUL, EpsilonGreedy, LinearThompson, QLearning
+from equipoise.learners import (
+    LEARNERS,
+    OFUL,
+    UCB,
+    Constant,
+    DisjointOFUL,
+    EpsilonGreedy,
+    LinearThompson,
+    LogisticThompson,
+    LogisticUCB,
+    QLearning,
+)
 from equipoise.learners._core.ridge import Ellipsoid, ellipsoid_radius, new_ridge, update
 from equipoise.learners._core.trajectory import Trajectory
 
@@ -18,6 +29,8 @@ WEIGHTED: dict[str, Any] = {
     "UCB": lambda: UCB(4),
     "EpsilonGreedy": lambda: EpsilonGreedy(4, epsilon=0.1),
     "LinearThompson": lambda: LinearThompson(3),
+    "LogisticUCB": lambda: LogisticUCB(3),
+    "LogisticThompson": lambda: LogisticThompson(3),
     "Constant": lambda: Constant(1),
     "DisjointOFUL": lambda: DisjointOFUL(3, arms=4),
 }

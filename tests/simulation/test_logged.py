@@ -38,7 +38,7 @@ def plain(learner, batch: Batch, lane: int, seed: int) -> tuple[list[int], list[
     """The proposed action and the probability of the logged one in each round."""
     proposed, probabilities = [], []
     for n in range(len(batch.actions)):
-        context = batch.contexts[n, : batch.n_offered[n]]
+        context = np.asarray(batch.contexts)[n, : batch.n_offered[n]]
         proposal = learner.decide(context, generator_at(seed, LEARNERS + lane, n))
         action, logged_action = proposal.action, batch.actions[n]
         proposed.append(action)

@@ -1,7 +1,7 @@
 """What typed contexts cost: the CPU of a decision with 20 typed fields, next to the same decision with numbers.
 
-Requests go to the application of the service, without a network. Blocks of both kinds take turns in one process, and the
-medians are compared. The numbers are the columns that the typed fields become, or as many numbers as there are fields.
+Requests go to the application of the service, without a network. Blocks of all kinds take turns in one process, and
+their medians are compared. Numbers are as many as there are fields, or the columns that typed fields become.
 
     python -m tools.studies.typed_contexts [--blocks 60]
 """

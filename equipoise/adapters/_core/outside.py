@@ -10,17 +10,18 @@ settings and its state, and are therefore exact where the state is.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from equipoise.features.offers import as_matrix, check_entries
+from equipoise.features import FeatureMap, Schema
 from equipoise.kernels.records import check_layout
 from equipoise.kernels.streams import LEARNERS, generator_at
 from equipoise.learner import Proposal
-from equipoise.learners._core.base import check_index, check_update, name_setting, seed_setting
+from equipoise.learners._core.base import check_update, name_setting, seed_setting
+from equipoise.learners._core.rows import Choices, RowReader, adopt, features_in, features_setting, resolved_dim
 from equipoise.settings import Configured, configurable
 from equipoise.settings.units import Units, rewards_setting, units_columns
 from equipoise.types import Action, AnyArray, Array, Context, State
@@ -105,19 +106,55 @@ def _rebuild(cls: type[OutsideLearner], config: dict[str, Any], state: State) ->
     return learner
 
 
-class MatrixLearner(OutsideLearner):
-    """A learner whose contexts are K x d matrices with one offered action per row, of which it uses `_dim` columns."""
+@configurable
+class OffersLearner(OutsideLearner):
+    """A learner whose contexts are offers: it sees the first columns of each, or the features of a map.
 
-    _dim: int
+    A subclass says how many features it has by `_n_features`, which is None if its settings do not say, and computes
+    among the rows of the offers that the learner takes.
+    """
 
-    def check_context(self, context: Context) -> Array:
-        actions = as_matrix(context, self._dim)
-        check_entries(actions)
-        return actions if actions.shape[1] == self._dim else actions[:, : self._dim]
+    features: FeatureMap | None = features_setting(added=True)
 
-    def check_offered(self, context: Context, action: Action) -> tuple[Array, int]:
-        actions = self.check_context(context)
-        return actions, check_index(action, len(actions))
+    def _set_up(self) -> None:
+        super()._set_up()
+        dim = resolved_dim(self._n_features(), self.features)
+        self._dim = 1 if dim is None else dim  # a schema tells before it is asked, or it says so
+        self._reader = RowReader(self.name, self._dim, self.features, complete=dim is not None)
+
+    def _n_features(self) -> int | None:
+        raise NotImplementedError  # abstract
+
+    def adopt_schema(self, schema: Schema | None, action_names: Sequence[str] | None) -> None:
+        """Take features from the schema of a portfolio, if they are not stated."""
+        if schema is None:
+            self._reader.check_complete()
+        elif not self._reader.complete:
+            adopt(self, {"features": features_in(schema, self.features, lambda: schema.default_map(action_names))})
+
+    @property
+    def n_columns(self) -> int | None:
+        """Number of leading columns of the offers that the learner uses; None if it may use all of them."""
+        return self._reader.n_columns
+
+    def check_context(self, context: Context) -> Choices:
+        return self._reader.read(context)
+
+    def pmf(self, context: Context) -> Array:
+        """The probability of every offered action; sums to 1."""
+        choices = self.check_context(context)
+        return choices.spread(self._pmf(choices.rows))
+
+    def _propose(self, context: Choices, rng: np.random.Generator) -> Proposal:
+        return context.among_all(self._propose_row(context.rows, rng))
+
+    def _pmf(self, rows: Array) -> Array:
+        """The probabilities of rows."""
+        raise NotImplementedError  # abstract
+
+    def _propose_row(self, rows: Array, rng: np.random.Generator) -> Proposal:
+        """A proposal among rows."""
+        raise NotImplementedError  # abstract
 
 
 def draw(probabilities: list[float], greedy: int, number: float) -> int:

@@ -50,7 +50,7 @@ class River(Model):
 
     def open(self) -> None:
         self._model = RIVER.build(self.regressor)
-        self._names = [str(column) for column in range(self.dim)]
+        self._names = [str(column) for column in range(self.n_features)]
 
     def scores(self, rows: Array) -> Array:
         predict, names = self._model.predict_one, self._names

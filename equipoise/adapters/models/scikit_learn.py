@@ -76,7 +76,7 @@ class Sklearn(Model):
         """One update creates the arrays, which are then cleared."""
         # Without shuffling a generator is never used, but one that had to be created anew would cost every update time.
         self._model.set_params(random_state=np.random.RandomState(0), shuffle=False)
-        rows, labels = np.zeros((1, self.dim)), np.zeros(1)
+        rows, labels = np.zeros((1, self.n_features)), np.zeros(1)
         self._model.partial_fit(rows, labels, **({"classes": LABELS} if self._classifies else {}))
         zeros = {name: np.zeros_like(getattr(self._model, name)) for name in LINEAR}
         self._set_linear({**zeros, "t_": np.ones(1)})
@@ -117,7 +117,7 @@ class Sklearn(Model):
         share = 0.5 * (1.0 + reward)
         weights = np.array([1.0 - share, share]) * weight
         used = weights > 0.0
-        rows = np.broadcast_to(row, (int(used.sum()), self.dim))
+        rows = np.broadcast_to(row, (int(used.sum()), self.n_features))
         classes = {} if self._is_fitted else {"classes": LABELS}
         self._fit(rows, LABELS[used], sample_weight=weights[used], **classes)
 

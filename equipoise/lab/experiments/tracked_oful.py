@@ -65,6 +65,7 @@ class TrackedOFUL(OFUL):
 
     truth: Numbers = setting("Expected reward parameter theta* of the problem.", as_vector, kw_only=False)
     dim: int = field(init=False)  # that of theta*
+    discount: float = field(default=1.0, init=False)  # the ellipsoid holds for rewards that do not change
 
     accepts = frozenset({"off_policy"})
     kernels: ClassVar[Kernels] = Kernels(decide, learn)

@@ -32,6 +32,7 @@ from equipoise.learners._core.base import Kernels
 from equipoise.learners._core.linear import LinearLearner, check_arms, delta_setting
 from equipoise.learners._core.linear_class import LinearClass
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, ellipsoid_radius, new_ridge, update_offered
+from equipoise.learners._core.rows import Choices, choices_of
 from equipoise.settings import configurable, describe, setting
 from equipoise.settings.checks import count
 from equipoise.settings.units import noise_setting, range_setting
@@ -140,6 +141,9 @@ class ALBNorm(LinearLearner[Params, Memory]):
         self.params = Params(*known, self.arms * (high - low) ** 2, low, high)
         ridge = new_ridge(self.arms + self.dim, self.regularization)
         self.memory = Memory(ridge, np.array([self.norm_bound]), np.array([1]))
+
+    def offered(self, context: Context) -> Choices:
+        return choices_of(context, self.check_context(context))
 
     def check_context(self, context: Context) -> Array:
         if self.arms == 0:

@@ -18,6 +18,7 @@ from equipoise.learner import Proposal
 from equipoise.learners._core.base import MemoryT, ParamsT
 from equipoise.learners._core.linear import LinearLearner
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, ellipsoid_radius, evaluate, most_optimistic, predict
+from equipoise.learners._core.rows import Choices, choices_of
 from equipoise.types import Array, Context
 
 
@@ -82,6 +83,10 @@ class SelectingLearner(LinearLearner[ParamsT, MemoryT]):
 
     provides = frozenset({"greedy", "value", "pmf"})
     simulation_only = True
+
+    def offered(self, context: Context) -> Choices:
+        """Return all offers: what these learners keep counts every row."""
+        return choices_of(context, self.check_context(context))
 
 
 def check_rows_are_arms(context: Context, name: str) -> None:

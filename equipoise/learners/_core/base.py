@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import field
 from functools import partial
-from operator import index
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.features import Offers
 from equipoise.kernels.records import check_layout
 from equipoise.kernels.streams import LEARNERS, open_stream, seek
 from equipoise.learner import Learner, Proposal, one_hot
 from equipoise.learners._core.arms import Arms, split_arms
+from equipoise.learners._core.rows import Choices, choices_of
 from equipoise.settings import Configured, configurable, optional, setting, settings_of
 from equipoise.settings.checks import measured, non_negative, seed_number, text
 from equipoise.settings.units import Units, units_columns
@@ -57,8 +56,8 @@ class KernelLearner(Configured, Units, Generic[ParamsT, MemoryT]):
     """A learner whose decisions and updates are kernels over a tuple of arrays.
 
     A subclass declares its settings, creates `params` and `memory` in `_set_up`, and implements `check_context`. Its
-    actions are indices of finitely many offers. Kernels know only the actions that the mask of `Offers` leaves; the
-    indices in proposals are those of all offers.
+    actions are indices of finitely many offers. Kernels know only the offers that the mask leaves and the learner
+    takes; the indices in proposals are those of all offers.
     """
 
     name: str = name_setting()
@@ -94,11 +93,11 @@ class KernelLearner(Configured, Units, Generic[ParamsT, MemoryT]):
 
     def decide(self, context: Context, rng: np.random.Generator | None = None) -> Proposal:
         """Propose an action. Changes nothing, except the learner's own random stream if no `rng` is given."""
-        actions = self.check_context(context)
+        choices = self.offered(context)
         if rng is None:
             rng = self._own_generator()
-        proposal = self.kernels.decide(self.params, self.memory_for(context), actions, rng)
-        return among_all(proposal if proposal.greedy >= 0 else proposal._replace(greedy=None), context)
+        proposal = self.kernels.decide(self.params, self.memory_for(context), choices.rows, rng)
+        return self.among_all(proposal if proposal.greedy >= 0 else proposal._replace(greedy=None), choices)
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an offered action."""
@@ -110,15 +109,11 @@ class KernelLearner(Configured, Units, Generic[ParamsT, MemoryT]):
         """The probability of every action, given the context and what has been learned. Changes nothing."""
         if "pmf" not in self.provides:
             raise InvalidArgument(f"{self.name} has no pmf")
-        offered = self._pmf(context, self.check_context(context))
-        if not isinstance(context, Offers) or context.mask is None:
-            return offered
-        probabilities = np.zeros(len(context))
-        probabilities[context.offered] = offered
-        return probabilities
+        choices = self.offered(context)
+        return choices.spread(self._pmf(context, choices.rows))
 
     def _pmf(self, context: Context, actions: Array) -> Array:
-        """The probabilities of offered actions; a learner that draws random numbers overrides it."""
+        """The probabilities of the actions with these rows; a learner that draws random numbers overrides it."""
         proposal = self.kernels.decide(self.params, self.memory_for(context), actions, None)
         return one_hot(proposal.action, len(actions))
 
@@ -130,17 +125,25 @@ class KernelLearner(Configured, Units, Generic[ParamsT, MemoryT]):
         """Return the offered actions as an array, one row each; raise an error if this learner cannot use them."""
         raise NotImplementedError  # abstract
 
+    def offered(self, context: Context) -> Choices:
+        """Return the offers that the learner takes; raise an error if it takes none."""
+        return choices_of(context, self.check_context(context))
+
+    def among_all(self, proposal: Proposal, choices: Choices) -> Proposal:
+        """Return a proposal among the choices as one among all offers."""
+        return choices.among_all(proposal)
+
     def check_offered(self, context: Context, action: Action) -> tuple[Array, int]:
-        """Return the offered actions and the index of `action` among them."""
-        actions = self.check_context(context)
-        return actions, check_choice(context, action, len(actions))
+        """Return the rows of the offers that the learner takes, and the position of `action` among them."""
+        choices = self.offered(context)
+        return choices.rows, choices.position(action)
 
     def check_reward(self, reward: float, weight: float) -> float:
         return check_update(self, reward, weight)
 
     def state(self) -> State:
         """The learned state as a dictionary of arrays."""
-        arrays = {name: array.copy() for name, array in _arrays_of(self.memory)}
+        arrays = {name: array.copy() for name, array in arrays_of(self.memory)}
         by_id = self._arms.state() if self._arms is not None and self._arms.n_new else {}
         return {"draws": np.array([self._draws]), **units_columns(self._adopted), **arrays, **by_id}
 
@@ -152,7 +155,7 @@ class KernelLearner(Configured, Units, Generic[ParamsT, MemoryT]):
         check_layout(own, split_arms(fresh.state())[0], self.name)
         if fresh is not self:
             vars(self).update(vars(fresh))
-        for name, array in _arrays_of(self.memory):
+        for name, array in arrays_of(self.memory):
             array[...] = own[name]
         self._draws, self._arms = int(own["draws"][0]), arms
 
@@ -164,7 +167,7 @@ class KernelLearner(Configured, Units, Generic[ParamsT, MemoryT]):
         return self._stream.generator
 
 
-def _arrays_of(part: object, name: str = "") -> Iterator[tuple[str, AnyArray]]:
+def arrays_of(part: object, name: str = "") -> Iterator[tuple[str, AnyArray]]:
     """Yield the arrays of a memory with the names of their fields; nested fields are named "field.name"."""
     if isinstance(part, np.ndarray):
         yield name, part
@@ -172,7 +175,7 @@ def _arrays_of(part: object, name: str = "") -> Iterator[tuple[str, AnyArray]]:
         names = range(len(part)) if type(part) is tuple else part._fields  # type: ignore[attr-defined]
         for own, value in zip(names, part, strict=True):
             if own != "scratch":  # temporary storage of compiled code
-                yield from _arrays_of(value, f"{name}.{own}" if name else str(own))
+                yield from arrays_of(value, f"{name}.{own}" if name else str(own))
 
 
 def check_update(learner: Learner, reward: float, weight: float) -> float:
@@ -183,31 +186,3 @@ def check_update(learner: Learner, reward: float, weight: float) -> float:
             raise InvalidArgument(f"weight is {weight!r}, but must be 1 for {learner.name}")
         non_negative("weight", weight)
     return number
-
-
-def check_index(action: Action, n_actions: int) -> int:
-    """Return the action as an index from 0 to n_actions - 1."""
-    if type(action) is int and 0 <= action < n_actions:
-        return action
-    try:
-        position = index(action)
-    except TypeError:
-        position = -1
-    if not 0 <= position < n_actions:
-        raise InvalidArgument(f"action is {action!r:.80}, but must be an index from 0 to {n_actions - 1}")
-    return position
-
-
-def check_choice(context: Context, action: Action, n_actions: int) -> int:
-    """Return the position of an action among the `n_actions` that may be chosen."""
-    if not isinstance(context, Offers):
-        return check_index(action, n_actions)
-    return context.position(check_index(action, len(context)))
-
-
-def among_all(proposal: Proposal, context: Context) -> Proposal:
-    """The proposal with indices of all offers instead of those that their mask leaves."""
-    if not isinstance(context, Offers) or context.mask is None:
-        return proposal
-    greedy = None if proposal.greedy is None else int(context.offered[proposal.greedy])
-    return proposal._replace(action=int(context.offered[proposal.action]), greedy=greedy)

@@ -1,4 +1,6 @@
-"""Base class of learners for linear rewards: settings, regression, and checks of contexts.
+"""Base classes of learners over features of the offered actions: settings, regression, and checks of contexts.
+
+`FeatureLearner` is for any rewards, `LinearLearner` for rewards that are linear in the features.
 
 Origin of rewards. <theta*, a> is the expected reward of an action minus the low end of the reward range. Every update
 subtracts that end from the reward, and every statement adds it to the estimate. So rewards in (100, 220) are
@@ -11,36 +13,28 @@ saves where there is a constant (measured in docs/guide/rewards.md). For the exc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from functools import partial
-from math import log, sqrt
-from typing import Any
+from math import isnan, log, sqrt
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from equipoise.errors import InvalidArgument
-from equipoise.features import FeatureMap, Offers, Prefix, Schema
-from equipoise.features.maps import (
-    Default,
-    check_map,
-    columns_used,
-    feature_names,
-    has_names,
-    map_from_plain,
-    map_to_plain,
-)
-from equipoise.features.offers import as_matrix, as_offers, check_entries
+from equipoise.features import FeatureMap, Prefix, Schema
+from equipoise.features.maps import Default, feature_names
 from equipoise.kernels.marks import kernel
-from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT, check_choice
+from equipoise.learner import Proposal
+from equipoise.learners._core.base import KernelLearner, MemoryT, ParamsT
 from equipoise.learners._core.linear_class import LinearClass
 from equipoise.learners._core.ridge import Ellipsoid, Ridge, new_ridge, update, update_offered
-from equipoise.settings import configurable, equal_data, optional, setting
-from equipoise.settings.checks import count, positive, probability
+from equipoise.learners._core.rows import Choices, RowReader, adopt, features_in, features_setting, resolved_dim
+from equipoise.settings import configurable, optional, setting
+from equipoise.settings.checks import boolean, count, positive, positive_fraction, probability
 from equipoise.settings.sizes import check_array
-from equipoise.types import Action, Array, Context
+from equipoise.types import Action, Array, Context, State
 
-NORM_TOLERANCE = 1 + 1e-9  # relative tolerance for rounding in the norms of actions
 # Smallest regularization, in units of action_bound^2; below it, rounding errors show in the widths after 1e6 rows.
 MIN_REGULARIZATION = 1e-8
 
@@ -53,10 +47,31 @@ delta_setting = partial(
     doc="Probability in (0, 1) that the confidence ellipsoid ever fails to contain theta*.",
 )
 
+action_bound_setting = partial(
+    setting,
+    default=None,
+    check=optional(positive),
+    derived="default_action_bound",
+    doc=(
+        "Upper bound on the norm of a row of features, positive. An offer with a longer row is not chosen. Default: by "
+        "the schema of the portfolio, or 1."
+    ),
+)
+discount_setting = partial(
+    setting,
+    default=1.0,
+    check=positive_fraction,
+    added=True,
+    doc=(
+        "Factor of the weights of all earlier rewards at each update, from max(1/2, 1 - 1/dim) to 1. Below 1, "
+        "proposals have no bounds but the ends of the reward range."
+    ),
+)
 
-def check_features(name: str, features: object) -> FeatureMap:
-    """Return a feature map that is given as such or as plain data."""
-    return check_map(name, map_from_plain(features) if isinstance(features, Mapping) else features)
+
+def discount_text(discount: float) -> str:
+    """The part of a learner's name that states its discount."""
+    return f", discount={discount:g}" if discount < 1.0 else ""
 
 
 @kernel
@@ -66,11 +81,12 @@ def learn(params: Any, ridge: Ridge, actions: Array, action: int, reward: float,
 
 
 @configurable
-class LinearLearner(KernelLearner[ParamsT, MemoryT]):
-    """Least squares on the features of the offered actions: the first `dim` columns, or those of the map `features`.
+class FeatureLearner(KernelLearner[ParamsT, MemoryT]):
+    """A regression on the features of the offered actions: the first `dim` columns, or those of the map `features`.
 
-    A context is `Offers`, or a K x d matrix of actions with d >= dim, with row norms of at most `action_bound`; K may
-    change from round to round. A learner whose memory is a single regression learns from the row of the action alone.
+    A context is `Offers`, or a K x d matrix of actions with d >= dim; K may change from round to round. An offer with a
+    row longer than `action_bound` is not chosen, and the regret of the play is then bounded by the reward range. A
+    learner whose memory is a single regression learns from the row of the action alone.
     """
 
     dim: int = setting(
@@ -79,46 +95,34 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
         default=None,
         kw_only=False,
     )
-    features: FeatureMap | None = setting(
-        "Feature map to use instead of the first columns; see `equipoise.features`. Default: none, or by the schema of "
-        "the portfolio if `dim` is not given either.",
-        optional(check_features),
-        default=None,
-        encode=lambda features: None if features is None else map_to_plain(features),
+    features: FeatureMap | None = features_setting()
+    clip_norm: bool = setting(
+        "Whether a row longer than `action_bound` is scaled down to it, instead of not being chosen. What the learner "
+        "assumes about rewards is then assumed about the scaled rows.",
+        boolean,
+        default=False,
+        added=True,
     )
-    norm_bound: float = setting(
-        "Upper bound on the norm of the true parameter theta*, positive, in units of rewards. Default: the width of "
-        "the reward range.",
-        optional(positive),
-        default=None,
-    )
-    action_bound: float = setting(
-        "Upper bound on the norm of a row of features, positive; larger rows are rejected. Default: by the schema of "
-        "the portfolio, or 1.",
-        optional(positive),
-        default=None,
-        derived="default_action_bound",
-    )
-    regularization: float = setting("Ridge penalty lambda, at least 1e-8 * action_bound^2.", positive, default=1.0)
+    if TYPE_CHECKING:  # settings that subclasses declare, whose configurations list them in their own order
+        action_bound: float
+        regularization: float
 
     _takes_bound: bool = field(default=False, init=False)  # whether the schema of a portfolio may give `action_bound`
 
     def _set_up(self) -> None:
         self._takes_bound = self._takes_bound or self.action_bound is None
-        if self.dim is None and (self.features is None or has_names(self.features)):
-            self._leave_unstated("dim", 1)  # it says so when it is asked, unless a schema tells before
-        elif self.features is not None and self.dim is None:
-            self.dim = self.features.dim
-        if self.is_complete and self.features is not None and self.dim != self.features.dim:
-            raise InvalidArgument(f"dim is {self.dim}, but must be {self.features.dim}, as {self.features} has")
+        dim = resolved_dim(self.dim, self.features)
+        if dim is None:
+            self._leave_unstated("dim", 1)  # a schema tells before it is asked, or it says so
+        else:
+            self.dim = dim
         super()._set_up()
-        low, high = self.reward_range
-        self._leave_unstated("norm_bound", high - low)
-        self._map = Prefix(self.dim) if self.features is None else self.features
         if self.regularization < MIN_REGULARIZATION * self.action_bound**2:
             minimum = f"{MIN_REGULARIZATION:g} * action_bound^2 = {MIN_REGULARIZATION * self.action_bound**2:g}"
             raise InvalidArgument(f"regularization is {self.regularization!r}, but must be at least {minimum}")
-        self._max_squared_norm = (self.action_bound * NORM_TOLERANCE) ** 2
+        bound = self.action_bound, self.clip_norm
+        self._reader = RowReader(self.name, self.dim, self.features, *bound, complete=self.is_complete)
+        self._clipped_rows = 0
 
     def default_action_bound(self) -> float:
         bound = self.features.norm_bound if isinstance(self.features, Default) else None
@@ -132,28 +136,18 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
     def adopt_schema(self, schema: Schema | None, action_names: Sequence[str] | None) -> None:
         """Take features and `action_bound` from the schema of a portfolio, as far as they are not stated."""
         if schema is None:
-            self._check_complete()
+            self._reader.check_complete()
             return
         changes: dict[str, Any] = {}
         if not self.is_complete:
-            given = self.features
-            changes["features"] = self.default_map(schema, action_names) if given is None else schema.resolve(given)
+            changes["features"] = features_in(schema, self.features, lambda: self.default_map(schema, action_names))
         if self._takes_bound:
-            features = changes.get("features", self._map)
-            changes["action_bound"] = schema.norm_bound(features) or 1.0
-        if changes and equal_data(self.state(), self.clone().state()):  # one that has learned stays as it is
-            vars(self).update(vars(self.clone(**changes)))
+            changes["action_bound"] = schema.norm_bound(changes.get("features", self._reader.map)) or 1.0
+        adopt(self, changes)
 
     def default_map(self, schema: Schema, action_names: Sequence[str] | None) -> FeatureMap:
         """The feature map of a learner that states none."""
         return schema.default_map(action_names)
-
-    def _check_complete(self) -> None:
-        if not self.is_complete:
-            raise InvalidArgument(
-                f"dim and features of learner {self.name!r} do not say its columns, but must, unless they follow from "
-                "the schema of a portfolio: give dim, or features with numbers of columns"
-            )
 
     def default_name(self) -> str:
         return self._name_with()
@@ -167,68 +161,90 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
 
     @property
     def n_columns(self) -> int | None:
-        return columns_used(self._map) if self.is_complete else None
+        return self._reader.n_columns
+
+    @property
+    def clipped_rows(self) -> int:
+        """Number of updates with a row that was scaled down."""
+        return self._clipped_rows
 
     @property
     def compilable(self) -> bool:
-        """Whether the kernels can run on the context itself: they know no feature maps but `Prefix`."""
-        return isinstance(self._map, Prefix)
+        """Whether the kernels can run on the context itself: they scale no rows, and know no maps but `Prefix`."""
+        return isinstance(self._reader.map, Prefix) and not self.clip_norm
 
     def check_context(self, context: Context) -> Array:
-        if not self.is_complete:
-            self._check_complete()
-        if self.features is not None or isinstance(context, Offers):
-            return self._check_mapped(context)
-        actions = as_matrix(context, self.dim)
-        check_entries(actions)
-        squared_norms = np.vecdot(actions, actions)
-        if squared_norms[squared_norms.argmax()] > self._max_squared_norm:
-            self._refuse_norm(actions)
-        return actions
+        """Return the rows of all offers; raise an error if the learner does not take one of them."""
+        return self._reader.read(context, whole=True).rows
 
-    def _check_mapped(self, context: Context) -> Array:
-        mapped, limit = as_offers(context).mapped(self._map), self._max_squared_norm
-        if mapped.squared_norm_bound > limit and mapped.max_squared_norm > limit:
-            self._refuse_norm(mapped.rows)
-        return mapped.rows
+    def offered(self, context: Context) -> Choices:
+        return self._reader.read(context)
 
-    def _refuse_norm(self, actions: Array) -> None:
-        norms = np.sqrt((actions**2).sum(axis=1))
-        row = int(norms.argmax())
-        rule = f"norms must be at most action_bound = {self.action_bound:g}"
-        raise InvalidArgument(f"context has row {row} of norm {norms[row]:.6g}, but {rule}")
+    def among_all(self, proposal: Proposal, choices: Choices) -> Proposal:
+        """Return a proposal as one among all offers; an offer that the learner does not take may be the best one."""
+        proposal = choices.among_all(proposal)
+        if not choices.refused or isnan(proposal.regret):
+            return proposal
+        return proposal._replace(regret=self.reward_range[1] - proposal.lower)
 
     def learn(self, context: Context, action: Action, reward: float, weight: float = 1.0) -> None:
         """Learn from the reward of an offered action, with its squared error multiplied by `weight`."""
-        if not isinstance(self.memory, Ridge):
-            super().learn(context, action, reward, weight)
-            return
-        row, number = self.check_row(context, action), self.check_reward(reward, weight)
-        update(self.memory, row, number - self.origin(context), float(weight))
+        row, clipped = self.check_row(context, action)
+        number = self.check_reward(reward, weight)
+        if isinstance(self.memory, Ridge):
+            self._update(self.memory, row, number - self.origin(context), float(weight))
+        else:
+            self.learn_row(context, action, row, number, float(weight))
+        self._clipped_rows += clipped and weight > 0.0
+
+    def _update(self, ridge: Ridge, row: Array, reward: float, weight: float) -> None:
+        """Learn from the features of the played action and its reward, measured from the origin."""
+        update(ridge, row, reward, weight)
 
     def origin(self, context: Context) -> float:
         """The reward from which rewards count; kernels know it as the low end of the range."""
         return self.reward_range[0]
 
-    def check_row(self, context: Context, action: Action) -> Array:
-        """Return the features of an offered action. Only its own row is checked, as `decide` has checked the others."""
-        if not self.is_complete:
-            self._check_complete()
-        if self.features is not None or isinstance(context, Offers):
-            actions = self._check_mapped(context)
-            mapped: Array = actions[check_choice(context, action, len(actions))]
-            return mapped
-        actions = as_matrix(context, self.dim)
-        row: Array = actions[check_choice(context, action, len(actions))]
-        if not np.vdot(row, row) <= self._max_squared_norm:
-            check_entries(actions)
-            self._refuse_norm(actions)
-        return row[: self.dim]
+    def check_row(self, context: Context, action: Action) -> tuple[Array, bool]:
+        """Return the row of an offered action, and whether it was scaled down."""
+        return self._reader.row(context, action)
+
+    def learn_row(self, context: Context, action: Action, row: Array, reward: float, weight: float) -> None:
+        """Learn from a checked round, in a learner whose memory is more than a single regression."""
+        actions, position = self.check_offered(context, action)
+        self.kernels.learn(self.params, self.memory, actions, position, reward, weight)
+
+    def state(self) -> State:
+        clipped = {"clipped_rows": np.array([self._clipped_rows])} if self.clip_norm else {}
+        return {**super().state(), **clipped}
+
+    def restore(self, state: State) -> None:
+        super().restore(state)
+        self._clipped_rows = int(state["clipped_rows"][0]) if self.clip_norm else 0
 
     def new_ridge(self) -> Ridge:
         """A regression without rows on the features of the learner."""
         check_array(f"dim = {self.dim}", self.dim, self.dim)
         return new_ridge(self.dim, self.regularization)
+
+
+@configurable
+class LinearLearner(FeatureLearner[ParamsT, MemoryT]):
+    """Least squares on the features of the offered actions, with an ellipsoid around the estimate."""
+
+    norm_bound: float = setting(
+        "Upper bound on the norm of the true parameter theta*, positive, in units of rewards. Default: the width of "
+        "the reward range.",
+        optional(positive),
+        default=None,
+    )
+    action_bound: float = action_bound_setting()
+    regularization: float = setting("Ridge penalty lambda, at least 1e-8 * action_bound^2.", positive, default=1.0)
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        low, high = self.reward_range
+        self._leave_unstated("norm_bound", high - low)
 
     def ellipsoid(self, noise: float, delta: float) -> Ellipsoid:
         """The confidence ellipsoid around the estimate, which holds at all times with probability 1 - `delta`."""
@@ -236,7 +252,12 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
 
     def linear_class(self, noise: float, delta: float) -> LinearClass:
         """The class of rewards that a learner with this ellipsoid assumes."""
-        self._check_complete()
+        self._reader.check_complete()
         sizes = self.dim, self.norm_bound, self.action_bound, self.regularization
-        features = () if isinstance(self._map, Prefix) else feature_names(self._map)
+        map_, features = self._reader.map, tuple[str, ...]()
+        if self.clip_norm:  # a feature of a row that was scaled depends on all of the row
+            scaled = f"in a row of {self.dim} scaled to norm {self.action_bound:g}"
+            features = tuple(f"{name} {scaled}" for name in feature_names(map_))
+        elif not isinstance(map_, Prefix):
+            features = feature_names(map_)
         return LinearClass(self.name, *sizes, noise, delta, reward_range=self.reward_range, features=features)

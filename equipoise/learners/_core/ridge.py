@@ -13,6 +13,11 @@ holds with sqrt(rho) sigma in place of sigma; as rho is not known in advance, it
 and level j >= 1 has failure probability delta / (j (j + 1)), so that all weighted levels together fail with probability
 delta in addition.
 
+Rows may be forgotten: before a row is added, `forget` multiplies the weights of all rows so far by gamma < 1, which
+turns F into F / sqrt(gamma). That also shrinks the penalty lambda I, so `forget` adds lambda (1 - gamma^d) to the
+penalty of one coordinate, another one each time: a rank-one update instead of d. The penalty of every coordinate then
+stays between lambda gamma^d and 2 lambda; gamma is at least max(1/2, 1 - 1/d), so gamma^d at least 1/4.
+
 References: Potter's square-root update, in Bierman (1977), "Factorization methods for discrete sequential estimation",
 chapter II; Abbasi-Yadkori, Pal and Szepesvari (2011), "Improved algorithms for linear stochastic bandits", theorem 2
 (the ellipsoid in its determinant form; the simplified form fails for d = 1).
@@ -28,6 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equipoise.errors import InvalidArgument
 from equipoise.kernels.marks import kernel, native
 from equipoise.kernels.powers import power
 from equipoise.types import Array, Integers
@@ -122,6 +128,37 @@ def count_row(ridge: Ridge, weight: float, squared_norm: float) -> None:
     weights[0] += weight
     if weight > weights[1]:
         weights[1] = weight
+
+
+class Forgetting(NamedTuple):
+    """How fast rows are forgotten; a discount of 1 and empty arrays if they are not."""
+
+    discount: float  # gamma
+    refill: float  # lambda (1 - gamma^d)
+    units: Array  # (d, d) the unit vectors
+
+
+def forgetting(discount: float, dim: int, regularization: float) -> Forgetting:
+    """Return the parameters of `forget`; raise an error if rows are forgotten faster than features can be learned."""
+    minimum = max(0.5, 1.0 - 1.0 / dim)
+    if discount < minimum:
+        raise InvalidArgument(f"discount is {discount!r}, but must be at least {minimum:g} with dim = {dim}")
+    if discount == 1.0:
+        return Forgetting(1.0, 0.0, np.empty((0, 0)))
+    return Forgetting(discount, regularization * (1.0 - power(discount, dim)), np.eye(dim))
+
+
+@kernel
+def forget(ridge: Ridge, forgetting: Forgetting, update: int) -> None:
+    """Multiply the weights of all rows by the discount; `update` is the number of updates before this one."""
+    if forgetting.discount == 1.0:
+        return
+    factor, dim = ridge.factor, len(ridge.theta)
+    factor /= sqrt(forgetting.discount)
+    squared_norm = rank_one_offered(ridge, forgetting.units, update % dim, 0.0, forgetting.refill)
+    ridge.log_determinant[0] += dim * log(forgetting.discount) + log1p(squared_norm)
+    ridge.weights[0] *= forgetting.discount
+    ridge.scratch.refresh[1] = 0
 
 
 @kernel
