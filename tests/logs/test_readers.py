@@ -189,7 +189,7 @@ def test_a_schema_makes_the_columns_that_the_service_makes(tmp_path: Path) -> No
     ):
         log = open_log(write_lines(tmp_path / "log.json", [PERSONALIZER]), schema=schema)
         context = {"timeOfDay": "Morning", "user": {"age": 30, "plan": {"paid": True}}, "load": [0.25, 2]}
-        rows = [{"type": "text", "length": 3}, {"type": "video"}, {"price": {"amount": 9.5}}]
+        rows: list[dict[str, Any]] = [{"type": "text", "length": 3}, {"type": "video"}, {"price": {"amount": 9.5}}]
         if schema.unknown == "hash":
             rows = [{"id": id_, **row} for id_, row in zip(("News", "Sports", "Music"), rows, strict=True)]
         expected, rounds = schema.offers(context, rows), joined(log)

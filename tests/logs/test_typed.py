@@ -2,7 +2,6 @@
 
 import json
 import tomllib
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -52,6 +51,7 @@ def log(tmp_path_factory: pytest.TempPathFactory, config: PortfolioConfig) -> Lo
 
 
 @pytest.mark.slow
+@pytest.mark.compiled
 def test_a_log_says_what_each_learner_would_have_earned(log: LoggedRounds, config: PortfolioConfig) -> None:
     policy, oful, _, popular = summarize(replay(log, config.learners()))
     assert policy.value == pytest.approx(1 / 3, abs=0.08)
