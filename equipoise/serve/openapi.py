@@ -18,7 +18,7 @@ import msgspec
 from equipoise import __version__
 from equipoise.config import PortfolioConfig
 from equipoise.serve import failures, handlers, personalizer, schemas
-from equipoise.serve.examples import decide_request, evaluate_request
+from equipoise.serve.examples import decide_request, evaluate_request, rank_request
 from equipoise.serve.guard import KEY_HEADER
 from equipoise.serve.handlers import NDJSON
 from equipoise.serve.routes import OPERATIONS, Operation
@@ -225,7 +225,7 @@ def _examples(operation: Operation, portfolios: Mapping[str, PortfolioConfig]) -
     """Return a body for each portfolio, with the context that its file declares."""
     if operation.id == "create_portfolio":
         return {"arms": {"summary": "Two learners over three actions", "value": DOCUMENT}}
-    make = EXAMPLES.get(operation.id)
+    make = rank_request if operation.request is personalizer.RankRequest else EXAMPLES.get(operation.id)
     if make is None:
         return {}
     return {name: {"summary": f"For {name}", "value": make(config)} for name, config in portfolios.items()}

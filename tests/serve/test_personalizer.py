@@ -28,7 +28,7 @@ from equipoise.serve.personalizer import Assignment, decision_id
 from equipoise.serve.service import Settings, open_in
 from equipoise.serve.tokens import add_token, read_tokens
 from tests.journal.golden import copy_of_killed
-from tests.serve.served import ARMS, client, configs, service_of
+from tests.serve.served import ARMS, COLORS, LINEAR, client, configs, service_of
 
 NEWS = """
 version = 1
@@ -634,6 +634,22 @@ def test_a_key_that_an_object_has_twice() -> None:
         content = b'{"actions": [{"id": "a"}, {"id": "b"}], "eventId": "x", "eventId": "y"}'
         request: Any = {"content": content, "headers": {"Content-Type": "application/json"}}
         refused(service, "/personalizer/rank", "InvalidRankRequest", "twice", **request)
+
+
+def test_the_description_has_a_request_for_each_portfolio() -> None:
+    with client(ARMS, COLORS, LINEAR, HASHED) as service:
+        document = service.get("/openapi.json").json()
+        described = document["paths"]["/{name}/personalizer/v1.0/rank"]["post"]
+        assert described["security"][1] == {"key": ["decide"]} and "404" in described["responses"]
+        examples = described["requestBody"]["content"]["application/json"]["examples"]
+        assert set(examples) == {"arms", "colors", "linear", "news"}
+        for name, example in examples.items():
+            answer = service.post(f"/{name}/personalizer/v1.0/rank", json=example["value"])
+            assert answer.status_code == 201, answer.text
+        reward = document["paths"]["/personalizer/events/{event}/reward"]["post"]["responses"]
+        assert "content" not in reward["204"]
+        error = {"$ref": "#/components/schemas/ErrorResponse"}
+        assert reward["400"]["content"] == {"application/json": {"schema": error}}
 
 
 def test_other_portfolios_are_not_in_the_way() -> None:
