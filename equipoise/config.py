@@ -93,6 +93,8 @@ def read(path: str | os.PathLike[str]) -> PortfolioConfig:
 def config_files(path: Path) -> list[Path]:
     """The TOML file, or those of a folder."""
     files = sorted(path.glob("*.toml")) if path.is_dir() else [path]
+    if not path.exists():
+        raise InvalidArgument(f"{str(path)!r} is no file or folder, but must be one")
     if not files:
         raise InvalidArgument(f"{str(path)!r} has no file *.toml, but must have at least one")
     return files

@@ -243,7 +243,7 @@ class ReportsPending(Protocol):
 
 
 class MeasuresPending(Protocol):
-    """Says how much memory the plays take that wait for rewards."""
+    """Says how much memory rewarded plays take that wait behind a missing reward."""
 
     def pending_bytes(self) -> int: ...
 

@@ -34,15 +34,15 @@ def passengers(n: int, seed: int) -> pl.DataFrame:
     ticket, sex = rng.choice([1, 2, 3], n, p=[0.25, 0.2, 0.55]), rng.choice(["female", "male"], n, p=[0.35, 0.65])
     age = np.where(rng.random(n) < 0.2, np.nan, np.clip(rng.normal(42 - 5 * ticket, 13, n), 0.5, 80).round(1))
     fare = np.exp(rng.normal(5.0 - ticket, 0.5, n)).round(2)
-    cabin = np.where((ticket == 1) & (rng.random(n) < 0.8), rng.choice(["B", "C", "D"], n), None)
-    port = np.where(rng.random(n) < 0.02, None, rng.choice(PORTS, n, p=[0.7, 0.2, 0.1]))
+    cabin = np.where((ticket == 1) & (rng.random(n) < 0.8), rng.choice(["B", "C", "D"], n), "")
+    port = np.where(rng.random(n) < 0.02, "", rng.choice(PORTS, n, p=[0.7, 0.2, 0.1]))
     older, pricier = np.where(np.isnan(age), 0.0, age - 30), fare - 30
     logit = 2.6 * (sex == "female") - 1.1 - 0.9 * (ticket - 2) - 0.035 * older + 0.004 * pricier
     chance = 1 / (1 + np.exp(-logit))
     survived = np.where(rng.random(n) < chance, "survived", "died")
-    columns = {"class": ticket, "sex": sex, "age": age, "fare": fare, "port": port.tolist(), "cabin": cabin.tolist()}
+    columns = {"class": ticket, "sex": sex, "age": age, "fare": fare, "port": port, "cabin": cabin}
     frame = pl.DataFrame({**columns, "survived": survived, "chance": chance})
-    return frame.with_columns(pl.col("age").fill_nan(None))
+    return frame.with_columns(pl.col("age").fill_nan(None), pl.col("port", "cabin").replace("", None))
 
 
 def learners() -> list[Any]:

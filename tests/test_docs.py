@@ -152,6 +152,15 @@ def test_make_targets_and_files_in_commands_exist(path: Path) -> None:
             assert runnable or words[2] == "pytest", f"{' '.join(words)}: no such module"
 
 
+def test_the_tests_that_pages_name_exist() -> None:
+    sources = {path: text_of(path) for path in (ROOT / "tests").rglob("test_*.py")}
+    known = {path.stem for path in sources} | {
+        name for text in sources.values() for name in re.findall(r"def (test_\w+)", text)
+    }
+    named = {name for path in PAGES for name in re.findall(r"`(test_\w+)(?:\.py)?`", text_of(path))}
+    assert len(named) > 40 and named <= known, sorted(named - known)
+
+
 def test_the_readme_names_the_two_commands() -> None:
     assert list(shell_lines(text_of(ROOT / "README.md")))[:2] == [["make", "demo"], ["make", "test"]]
 

@@ -166,6 +166,9 @@ def redact(
     before: Annotated[
         datetime | None, typer.Option(help="Instead of ids: all closed decisions before this date, in UTC.")
     ] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="Instead of ids: all decisions of this unit, which must be closed.")
+    ] = None,
     archive: Annotated[Path | None, typer.Option(help="Folder of the archive, if it was moved.")] = None,
 ) -> None:
     """Remove contexts and outcomes of closed decisions from a journal that is not in use, and from its archive.
@@ -181,5 +184,6 @@ def redact(
     except JournalLocked as error:
         raise JournalLocked(f"{error}: ask the service instead, by POST /v1/portfolios/{path.stem}/forget") from None
     with live:
-        n_events = live.redact(ids or None, before=None if before is None else before.replace(tzinfo=UTC).timestamp())
+        time = None if before is None else before.replace(tzinfo=UTC).timestamp()
+        n_events = live.redact(ids or None, before=time, unit=unit)
     typer.echo(f"{path}: {n_events:,} events lost their context or outcome")

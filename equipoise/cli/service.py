@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +23,10 @@ DataFolder = Annotated[Path, typer.Option(help="Folder of the journals and token
 DATA = Path("equipoise-data")
 MAX_OPEN, MAX_STATE_BYTES = 100_000, 64 * MIB
 MaxOpenBytes = Annotated[
-    int | None, typer.Option(min=1, help="Most bytes that these take. Default: 10 KiB for each of --max-open.")
+    int | None,
+    typer.Option(
+        min=1, help="Most bytes of these and of the rewards behind them. Default: 10 KiB for each of --max-open."
+    ),
 ]
 MaxStateBytes = Annotated[int, typer.Option(min=1, help="Most bytes of an array of a learner's state.")]
 
@@ -51,6 +55,7 @@ def serve(
     debug: Annotated[bool, typer.Option("--debug", help="Log every request.")] = False,
 ) -> None:
     """Serve portfolios over HTTP; every answer is durable. SIGHUP applies changed files, SIGTERM drains and ends."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it would end the process; the imports below take a second
     require("equipoise serve", "starlette", "uvicorn", "msgspec", "prometheus_client")
     from equipoise.serve.server import serve
     from equipoise.serve.service import open_in, open_in_memory
@@ -110,10 +115,10 @@ def _check_open(config: PortfolioConfig, rate: float, size: int, limits: Setting
     `rate` is the number of decisions in a second.
     """
     deadline = config.settings.deadline
-    if not isinstance(deadline, float):
-        typer.echo(f"{config.name} has no deadline in seconds: missing rewards decide how many decisions wait")
+    if deadline is None:
+        typer.echo(f"{config.name} has no deadline: missing rewards decide how many decisions wait")
         return True
-    waiting = rate * deadline
+    waiting = rate * deadline if isinstance(deadline, float) else deadline
     typer.echo(
         f"at {rate:g} decisions a second, at most {waiting:,.0f} wait for rewards; contexts of the dry round take "
         f"{waiting * size / 1e6:,.1f} MB"

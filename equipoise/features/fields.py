@@ -251,7 +251,7 @@ class Category(Feature):
     columns, or is refused. Without a list, all values are hashed, by default into 32 columns.
     """
 
-    values: Sequence[str] | None = setting(
+    values: Sequence[Any] | None = setting(
         "The values that have a column of their own; more can be added at the end. Default: none.",
         optional(_check_values),
         default=None,
@@ -307,7 +307,7 @@ class Category(Feature):
 
     @property
     def example(self) -> str:
-        return "a" if not self.values else self.values[0]
+        return "a" if not self.values else str(self.values[0])
 
 
 @value

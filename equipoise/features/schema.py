@@ -160,10 +160,11 @@ class Schema:
 
     def _known_ids(self, ids: Iterable[str] | None) -> tuple[str, ...] | None:
         """Return checked ids; those of the last call are not checked again."""
-        if ids is not None and ids is not self._checked_ids:
-            self._checked_ids = check_ids(ids)
-            return self._checked_ids
-        return ids  # type: ignore[return-value]  # None, or a checked tuple
+        known = self._checked_ids
+        if ids is None or ids is known:
+            return known if ids is known else None
+        self._checked_ids = known = check_ids(ids)
+        return known
 
     def _shared(self, context: Any) -> tuple[Array | None, Config]:
         encoder = self.shared_encoder

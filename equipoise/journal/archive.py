@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from equipoise.errors import EquipoiseError, StoreConflict, UnreadableFile
+from equipoise.errors import EquipoiseError, FileUnavailable, StoreConflict, UnreadableFile
 from equipoise.journal import schema
 from equipoise.journal.sqlite import SQLiteJournal
 from equipoise.journal.writer import transaction
@@ -86,6 +86,15 @@ class Archive:
             removed += sum(self._journal.time_of(seq) is None for seq in seqs)
         return removed
 
+    def check_complete(self) -> None:
+        """Raise an error if archived events are not in the folder: without them, what they have cannot be removed."""
+        position = 1
+        for segment in self._segments():
+            if segment.path.stem == f"{position:012d}":
+                position = segment.last_seq + 1
+        if position <= self._journal.archived:
+            raise self._missing(position)
+
     def clean(self) -> None:
         """Remove what a crash has left of segments that were not complete."""
         for path in self.folder.glob(".*.tmp"):
@@ -124,8 +133,8 @@ class Archive:
             raise StoreConflict(f"{str(segment.path)!r} is of another journal than {str(self._journal.path)!r}")
         return segment
 
-    def _missing(self, seq: int) -> UnreadableFile:
-        return UnreadableFile(
+    def _missing(self, seq: int) -> FileUnavailable:
+        return FileUnavailable(
             f"{str(self._journal.path)!r}: the events up to {self._journal.archived} were archived, but "
             f"{str(self.folder)!r} does not have event {seq}"
         )

@@ -118,9 +118,7 @@ class LivePortfolio:
         self._clock = Clock(self._last_time)
         portfolio.on_event(lambda event: self._events.append(event))
         self._background = Background(journal, snapshot_every, self._state_and_seq)
-        self._retainer = Retainer(
-            journal, self._note_redaction, self._now, lambda: self.unfinished, self._background.lock
-        )
+        self._retainer = Retainer(journal, self._note_redaction, self._now, lambda: self.unfinished, self._background)
         self._retainer.apply(retention)
 
     def __enter__(self) -> Self:
@@ -161,6 +159,7 @@ class LivePortfolio:
     restarted_settings = _property_of_portfolio(Portfolio.restarted_settings)
     pending = _property_of_portfolio(Portfolio.pending)
     n_pending = _property_of_portfolio(Portfolio.n_pending)
+    waiting_bytes = _property_of_portfolio(Portfolio.waiting_bytes)
     unfinished = _property_of_portfolio(Portfolio.unfinished)
     failed_updates = _property_of_portfolio(Portfolio.failed_updates)
     time = _property_of_portfolio(Portfolio.time)

@@ -20,6 +20,7 @@ from threading import Lock, Thread
 from equipoise.errors import EquipoiseError, InvalidArgument
 from equipoise.journal import archive
 from equipoise.journal.archive import Archive
+from equipoise.journal.snapshots import Background
 from equipoise.journal.sqlite import LATEST_AMONG, SQLiteJournal
 from equipoise.portfolio.events import logger
 from equipoise.portfolio.settings import Retention
@@ -37,7 +38,7 @@ class Retainer:
     """Redaction and archiving of a journal, and the thread that does both once retention is set.
 
     `note` makes the event of a redaction durable; it returns the state and last event before it, and the decisions to
-    leave alone. `snapshots` is held while snapshots are replaced.
+    leave alone.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Retainer:
         note: Note,
         now: Callable[[], float],
         unfinished: Callable[[], frozenset[str]],
-        snapshots: Lock,
+        snapshots: Background,
     ) -> None:
         self._journal, self._note, self._now, self._unfinished = journal, note, now, unfinished
         self._snapshots, self._one_at_a_time = snapshots, Lock()
@@ -82,16 +83,22 @@ class Retainer:
             raise InvalidArgument(f"{given}, but exactly one must be given")
         if unit is not None:
             unit_key(unit)
+            if self._journal.archived:
+                self._archive.check_complete()
             ids = self._journal.of_unit(unit) | self._archive.of_unit(unit)
+            if not ids:
+                return 0
         if before is not None:
             before = real("before", before)
         if isinstance(ids, str):
             raise InvalidArgument(f"ids is {ids!r:.80}, but must be a list of ids")
-        with self._one_at_a_time, self._snapshots:
+        with self._one_at_a_time, self._snapshots.lock:
             self._archive.clean()
+            if ids is not None and self._journal.has_archived(ids):
+                self._archive.check_complete()
             state, seq, keep = self._note(ids, before)
-            self._journal.put_snapshot(seq, state, base=True)
-            self._journal.put_snapshot(seq + 1, state)  # the event of the redaction changes no state
+            self._snapshots.put(seq, state, base=True)
+            self._snapshots.put(seq + 1, state)  # the event of the redaction changes no state
             removed = self._archive.redact(ids=ids, before=before, keep=keep)
             return removed + self._journal.redact(ids=ids, before=before, keep=keep, last=seq)
 
@@ -122,14 +129,14 @@ class Retainer:
         if time is None or time >= before or last > journal.last_seq - LATEST_AMONG:
             return False
         with self._one_at_a_time:
-            with self._snapshots:
+            with self._snapshots.lock:
                 later = [snapshot for snapshot in journal.snapshots() if snapshot.seq >= last]
                 if len(later) < 2:  # one could be damaged, and then the events would be needed
                     return False
                 if not any(snapshot.is_base for snapshot in later):
                     journal.make_base(later[-1].seq)
             self._archive.write(first, last)
-            journal.note_archived(last, self._settings.archive)
+            journal.note_archived(last, self._settings.archive or journal.archive_folder)
         logger.info("%s: events up to %d were archived", journal.portfolio, last)
         return True
 
@@ -149,9 +156,11 @@ class Retainer:
             try:
                 self.run_once()
                 self.error = ""
-            except (EquipoiseError, OSError) as error:
-                self.error = str(error)
-                logger.warning("%s: retention failed and is tried again: %s", self._journal.portfolio, error)
+            except Exception as error:  # of a learner that cannot be saved, too
+                self.error = str(error) or type(error).__name__
+                expected = isinstance(error, EquipoiseError | OSError)
+                name = self._journal.portfolio
+                logger.warning("%s: retention failed and is tried again: %s", name, error, exc_info=not expected)
             ages = [age for age in (self._settings.contexts, self._settings.events) if age is not None]
             shortest = min(ages, default=MAX_PERIOD * PASSES)
             self._changed.wait(min(max(shortest / PASSES, MIN_PERIOD), MAX_PERIOD))

@@ -20,7 +20,7 @@ class Background:
     """The thread that stores snapshots every so many events.
 
     `take` returns the state, the number of the last event in it, and for how many seconds it held the portfolio.
-    Whoever else replaces snapshots holds `lock`.
+    Others hold `lock` while they replace snapshots.
     """
 
     def __init__(self, journal: Journal, every: int, take: Callable[[], tuple[Config, int, float]]) -> None:
@@ -52,9 +52,13 @@ class Background:
         with self.lock:
             state, seq, self.pause_seconds = self._take()
             if seq != self.last:
-                self.bytes = self._journal.put_snapshot(seq, state)
-                self.last, self.next = seq, seq + self._every
+                self.put(seq, state)
             return seq
+
+    def put(self, seq: int, state: Config, *, base: bool = False) -> None:
+        """Store the state at an event; the caller holds `lock`."""
+        self.bytes = self._journal.put_snapshot(seq, state, base=base)
+        self.last, self.next = seq, seq + self._every
 
     def _run(self) -> None:
         while True:
@@ -65,7 +69,8 @@ class Background:
             try:
                 self.snapshot()
                 self.error = ""
-            except EquipoiseError as error:
-                self.error = str(error)
-                logger.warning("no snapshot was stored: %s", error)
+            except Exception as error:  # of a learner too: the events are there, and the next snapshot may succeed
+                self.error = str(error) or type(error).__name__
+                expected = isinstance(error, EquipoiseError)
+                logger.warning("no snapshot was stored: %s", error, exc_info=not expected)
                 self.next = self._journal.last_seq + self._every

@@ -438,6 +438,14 @@ class SQLiteJournal:
         self._do(notes)
         self._archived = seq
 
+    def has_archived(self, ids: Collection[str]) -> bool:
+        """Whether the archive may have events of one of these decisions."""
+        later: set[str] = set()
+        for some in _chunks(sorted(ids)):
+            statement = f"SELECT subject FROM events WHERE subject {_in(some)} AND kind = 'decided' AND seq > ?"
+            later.update(subject for (subject,) in self._query(statement, *some, self.archived))
+        return self.archived > 0 and not later.issuperset(ids)
+
     def remove_archived(self, keep: Collection[str], since: float) -> Iterator[None]:
         """Remove archived events, a transaction per step, but the first one and those that calls may still need.
 

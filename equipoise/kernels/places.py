@@ -73,10 +73,6 @@ class Rows:
         self._lowest = 0  # number of the first block that may be there
         self._shared: set[int] = set()  # numbers of blocks that a frozen copy has too
 
-    @property
-    def nbytes(self) -> int:
-        return len(self._blocks) * BLOCK * self.layout.width
-
     def mark(self, place: int) -> int:
         """Return the mark of the row at a place; 0 if there is none."""
         block = self._blocks.get(place // BLOCK)

@@ -43,6 +43,7 @@ KNOWN = 0.95  # share of decisions
 COHORT = 256  # decisions
 LEAST = 20  # decisions of which a share is estimated
 MAX_DUE = 64  # held rewards that count after one event, so that no call takes long; the others follow after the next
+BYTES_OF_HELD = 450  # of a reward, with its play, which is open for the selector
 # Rewards of a cohort after which the common age is estimated again. The last but one is the share that must be known,
 # as some rewards may never come.
 ESTIMATED_AT = (LEAST, 40, 80, 160, ceil(KNOWN * COHORT), COHORT)
@@ -120,7 +121,7 @@ class HeldRewards:
 
     @property
     def nbytes(self) -> int:
-        return FORM.size * len(self._held)
+        return BYTES_OF_HELD * len(self._held)
 
     def open(self, ticket: Play) -> None:
         """Add a new decision to the cohort, or begin another one if that has reached the deadline."""

@@ -8,7 +8,8 @@ fold finds them again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from copy import deepcopy
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,11 +20,15 @@ from equipoise.features.records import as_rows, is_record
 from equipoise.features.schema import Schema
 from equipoise.learner import AdoptsSchema, implements
 from equipoise.portfolio.settings import PortfolioSettings
+from equipoise.storage.codec import KINDS as SAVED_KINDS
+from equipoise.storage.codec import check_savable
 from equipoise.types import Config, Context, Plain
 
 N_FIRST = 30  # values from which the scale of a number is learned
 WIDTH = 2.0  # standard deviations from the middle of the range to its ends
 SIDES = ("context", "actions")
+COPIED = (list, tuple, dict)
+T = TypeVar("T")
 OFFER_KEYS = frozenset({"id", "features"})
 
 
@@ -173,3 +178,21 @@ def adopt_schema(learners: Iterable[object], schema: Schema | None, action_names
     for learner in learners:
         if implements(learner, AdoptsSchema):
             learner.adopt_schema(schema, action_names)
+
+
+def copy_if_mutable(value: T) -> T:
+    """Return a copy, if the caller could change the value before its reward arrives."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return deepcopy(value) if isinstance(value, COPIED) else value
+
+
+def own_copy(value: T, where: str, savable: bool) -> T:
+    """Return a caller's value as a ticket keeps it: a copy, if the caller could change the value.
+
+    If `savable`, raise an error that names the place in the value, called `where`, that cannot be saved.
+    """
+    plain = type(value) is np.ndarray and value.dtype.kind in SAVED_KINDS  # type: ignore[attr-defined]
+    if savable and not plain:  # nearly all contexts are plain
+        check_savable(value, where)
+    return copy_if_mutable(value)

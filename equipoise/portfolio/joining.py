@@ -1,4 +1,4 @@
-"""Learners that join a running portfolio, or leave it."""
+"""Learners that join a running portfolio, and learners that leave it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from equipoise.selector import ChangesPool, require
 from equipoise.storage.parts import describe_part
 
 
-def add(state: PortfolioState, learner: MinimalLearner, bound: Bound | None) -> str:
+def add_learner(state: PortfolioState, learner: MinimalLearner, bound: Bound | None) -> str:
     """Add a learner, with a bound if the selector needs one; return its name."""
     selection = state.selection
-    join: Callable[..., int] = require(selection.selector, ChangesPool, "change its pool").add_learner
+    add: Callable[..., int] = require(selection.selector, ChangesPool, "change its pool").add_learner
     check_learners([*(each for each in state.pool.learners if each is not None), learner])
     check_live(selection.selector, [learner])
     adopt_schema([learner], state.inputs.schema, state.settings.action_names)
@@ -25,7 +25,7 @@ def add(state: PortfolioState, learner: MinimalLearner, bound: Bound | None) -> 
     selection.check_joining(adapted, bound)
     further = {} if selection.can.admits is None else selection.can.admits.joining(learner)
     selection.adopt(adapted, state.settings.reward_range)
-    index = join(bound, **further)
+    index = add(bound, **further)
     selection.refresh()
     member = state.pool.add(adapted)
     state.savable = state.rounds.savable = state.savable and can_be_restored(learner)
@@ -39,12 +39,12 @@ def add(state: PortfolioState, learner: MinimalLearner, bound: Bound | None) -> 
     return member.name
 
 
-def remove(state: PortfolioState, name: str) -> None:
-    """Remove a learner, which plays and learns no more."""
+def remove_learner(state: PortfolioState, name: str) -> None:
+    """Remove a learner; its open decisions may still get their rewards."""
     i = state.pool.index(name)
-    leave = require(state.selection.selector, ChangesPool, "change its pool").remove_learner
+    remove = require(state.selection.selector, ChangesPool, "change its pool").remove_learner
     if len(list(state.pool.present())) == 1:
         raise InvalidArgument(f"learner {name!r} is the last one, but a portfolio must have at least one")
-    leave(i)
+    remove(i)
     state.updates.remove(i)
     state.pool.remove(name)

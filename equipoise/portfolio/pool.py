@@ -188,6 +188,11 @@ class Member:
 NOT_SAVED = frozenset({"learner", "decide_times", "learn_times", "refused", "refused_in_a_row", "last_refusal"})
 
 
+def is_refusal(error: BaseException) -> bool:
+    """Whether a learner says by this error that it cannot use a context: a number, a shape or an id in it."""
+    return isinstance(error, InvalidArgument | UnknownName)
+
+
 def describe_error(error: BaseException) -> str:
     """Return the error in one line."""
     return f"{type(error).__name__}: {error}".splitlines()[0][:MAX_ERROR_LENGTH]

@@ -29,12 +29,12 @@ from equipoise.features import Schema
 from equipoise.learner import MinimalLearner
 from equipoise.portfolio import deferring, folding, joining, slates, text, warm_start
 from equipoise.portfolio.events import Callback, Event, logger
-from equipoise.portfolio.inputs import adopt_schema
+from equipoise.portfolio.inputs import adopt_schema, copy_if_mutable
 from equipoise.portfolio.pool import claim, recommend
 from equipoise.portfolio.settings import PortfolioSettings, lost_function, parameter_docs
 from equipoise.portfolio.state import MAX_EXPIRED, PortfolioState
 from equipoise.portfolio.statements import History, Statements
-from equipoise.portfolio.tickets import Decision, check_id, copy_if_mutable
+from equipoise.portfolio.tickets import Decision
 from equipoise.portfolio.units import unit_key
 from equipoise.portfolio.updates import FailedUpdate
 from equipoise.portfolio.warm_start import AnyLog, LogReplay, WarmStart
@@ -210,11 +210,16 @@ class Portfolio:
         """The number of decisions that have no reward yet."""
         return len(self._state.tickets.open)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """About how much memory rewarded rounds take that wait behind a missing reward."""
+        with self._lock:
+            return self._state.waiting_bytes
+
     def open_decisions(self) -> dict[str, tuple[int | None, Context]]:
         """Return acting learner (None: no learner) and context of each decision that has no reward yet, by its id."""
         with self._lock:
-            opened = self._state.tickets.open
-            pairs = zip(opened.heads(), opened.contexts(), strict=True)
+            pairs = zip(self._state.tickets.open.heads(), self._state.tickets.open.contexts(), strict=True)
             return {head.id: (head.learner, context) for head, context in pairs}
 
     @property
@@ -299,23 +304,15 @@ class Portfolio:
             Name under which `activate` lets this decision count, until its deadline. Default: it counts at once.
         """
         with self._lock:
-            return self._state.decide(
-                context,
-                offers=offers,
-                id=id,
-                available=available,
-                at=at,
-                propensity=propensity,
-                unit=unit,
-                pmf=pmf,
-                deferred=deferred and check_id("deferred", deferred),
-            )
+            asked: Config = {"propensity": propensity, "unit": unit, "pmf": pmf, "deferred": deferred}
+            return self._state.decide(context, offers=offers, id=id, available=available, at=at, **asked)
 
     def slate(
         self,
-        context: Context,
+        context: Any,
         k: int,
         *,
+        offers: Any = None,
         id: str | None = None,
         available: Iterable[str] | None = None,
         at: float | None = None,
@@ -334,16 +331,23 @@ class Portfolio:
         ['a', 'b']
         """
         with self._lock:
+            context = self._state.inputs.read(context, offers)
             return slates.decide(
                 self._state, context, k, id=id, available=available, at=at, propensity=propensity, unit=unit
             )
 
     def kept_decision(
-        self, context: Context, unit: str, *, available: Iterable[str] | None = None, at: float | None = None
+        self,
+        context: Any,
+        unit: str,
+        *,
+        offers: Any = None,
+        available: Iterable[str] | None = None,
+        at: float | None = None,
     ) -> Decision | None:
         """Return the decision that `decide` would repeat for a unit; None if it would decide a round."""
         with self._lock:
-            return self._state.kept(unit_key(unit), self._state.inputs.read(context), available, at)
+            return self._state.kept(unit_key(unit), self._state.inputs.read(context, offers), available, at)
 
     @property
     def units_bytes(self) -> int:
@@ -387,10 +391,7 @@ class Portfolio:
         return self._state.counted(reward)
 
     def activate(self, name: str, *, at: float | None = None) -> int:
-        """Let the decisions that are deferred under a name count from now on; return the number of these.
-
-        A reward that arrived before is learned now. A decision past its deadline is not activated any more.
-        """
+        """Let the decisions deferred under a name count, and learn rewards that waited; return how many there were."""
         with self._lock:
             return deferring.activate(self._state, name, at)
 
@@ -414,8 +415,8 @@ class Portfolio:
 
         Every call of `decide` and `learn` does this for a few. `extended=False` ignores that deadlines were extended.
         """
+        limit = None if limit is None else count("limit", limit)
         with self._lock:
-            limit = None if limit is None else count("limit", limit)
             return self._state.expire_at(limit, at, extended=boolean("extended", extended))
 
     def extend_deadlines(self, seconds: float, *, at: float | None = None) -> int:
@@ -432,12 +433,12 @@ class Portfolio:
     def add_learner(self, learner: MinimalLearner, *, bound: Bound | None = None) -> str:
         """Add a learner to the running portfolio, with a bound if the selector needs one; return its name."""
         with self._lock:
-            return joining.add(self._state, learner, bound)
+            return joining.add_learner(self._state, learner, bound)
 
     def remove_learner(self, name: str) -> None:
         """Remove a learner: it plays and learns no more. Its open decisions may still get their rewards."""
         with self._lock:
-            joining.remove(self._state, name)
+            joining.remove_learner(self._state, name)
 
     def rename_learner(self, name: str, new: str) -> None:
         """Give a learner another name."""
@@ -695,6 +696,5 @@ class Portfolio:
 
 
 if Portfolio.__doc__ is not None:  # not with python -OO
-    Portfolio.__doc__ = Portfolio.__doc__.replace(
-        "    {settings}\n", "".join(f"    {line}\n" for line in parameter_docs().splitlines())
-    )
+    _settings = "".join(f"    {line}\n" for line in parameter_docs().splitlines())
+    Portfolio.__doc__ = Portfolio.__doc__.replace("    {settings}\n", _settings)

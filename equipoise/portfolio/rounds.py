@@ -7,10 +7,10 @@ So evidence about a learner is about the learner with its substitutes, and it do
 caller's restrictions may depend on the context. A play of a substitute counts the width of the rewards in an observed
 regret bound.
 
-A learner *refuses* a context if it raises `InvalidArgument`: the context has too few columns for it, or every offer has
-a norm above its bound or an unknown id (it chooses among the others if only some have). It sits the round out, and
-that is not a failure, so no caller can have a learner paused. If
-every learner refuses, the error is passed on and nothing changes, also if the exploration floor would draw the action.
+A learner *refuses* a context if it raises `InvalidArgument` or `UnknownName`: the context has too few columns for it, a
+norm above its bound or an unknown id. It sits the round out, and that is not a failure, so no caller can have a learner
+paused. If every learner refuses, the error is passed on and nothing changes, also if the exploration floor would draw
+the action.
 
 An exploration floor of epsilon over K offers comes before the draw: with probability epsilon the action is drawn
 uniformly, for no learner. The propensity of an action (`propensities`) is then epsilon / K + (1 - epsilon) times its
@@ -32,10 +32,11 @@ from equipoise.features.offers import nth_offered
 from equipoise.kernels.streams import LEARNERS, SELECTOR, open_stream, seek
 from equipoise.learner import Proposal
 from equipoise.portfolio.columns import Contexts, n_offers
-from equipoise.portfolio.pool import Member, Pool, Selection, describe_error
+from equipoise.portfolio.inputs import copy_if_mutable, own_copy
+from equipoise.portfolio.pool import Member, Pool, Selection, describe_error, is_refusal
 from equipoise.portfolio.propensities import Failure, InvalidProposal, Odds, Propensities, with_floor
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
-from equipoise.portfolio.tickets import Decision, Ticket, copy_if_mutable, own_copy
+from equipoise.portfolio.tickets import Decision, Ticket
 from equipoise.selector import Choice
 from equipoise.types import Action, Array, Config, Context
 
@@ -61,7 +62,7 @@ class Answers:
             try:
                 self.proposals[i] = self._ask(i)
             except Exception as error:
-                refused = isinstance(error, InvalidArgument) and not isinstance(error, InvalidProposal)
+                refused = is_refusal(error) and not isinstance(error, InvalidProposal)
                 self.failures[i] = Failure(i, error, refused)
         return self.proposals.get(i)
 

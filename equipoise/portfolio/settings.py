@@ -120,9 +120,9 @@ def portfolio_setting(
 
     `check` takes name and value, and returns the value to store or raises an error. `key` is its place in a file, by
     default its name. `changeable` settings may change while a portfolio runs. One that `grows` may get more entries at
-    its end: the function takes the present value and the wanted one, and returns the rule that is broken, if any. One
-    that was `added` is not in files of the first release, and is saved only where it differs from its default. `encode`
-    makes plain data of a value, from which `check` makes the value again.
+    its end: the function takes the present value and the wanted one, and returns the rule that is broken, if any.
+    One that was `added` is not in files of the first release, and is saved only where it differs from its default.
+    `encode` makes plain data of a value, from which `check` makes the value again.
     """
     rules = {"check": check, "doc": doc, "key": key, "changeable": changeable, "grows": grows, "added": added}
     return field(default=default, metadata={**rules, "encode": encode})

@@ -39,7 +39,7 @@ def without(context: Context, actions: Iterable[int]) -> Offers:
     offers = as_offers(context)
     mask = np.ones(len(offers), np.bool_) if offers.mask is None else offers.mask.copy()
     mask[list(actions)] = False
-    return offers.masked(mask)
+    return offers.with_mask(mask)
 
 
 def decide(
@@ -54,13 +54,13 @@ def decide(
     unit: str | None,
 ) -> tuple[Decision, ...]:
     """Decide the slots of a slate: all or, after an error, none."""
-    offers, tickets, made = as_offers(state.inputs.read(context)), state.tickets, list[Decision]()
+    offers, tickets, made = as_offers(context), state.tickets, list[Decision]()
     if count("k", k) > offers.n_offered:
         raise InvalidArgument(f"k is {k}, but must be at most {offers.n_offered}, the number of offers to choose from")
     available = None if available is None else tuple(available)
     if id is not None:
         longest = MAX_ID_LENGTH - len(slot_id("", k))
-        if isinstance(id, str) and len(id) > longest:
+        if len(id) > longest:
             raise InvalidArgument(f"id has {len(id)} characters, but must have at most {longest} for {k} slots")
         known = [tickets.callers.round_of(slot_id(id, slot)) is not None for slot in range(1, k + 2)]
         if any(known) and known != [True] * k + [False]:

@@ -16,7 +16,7 @@ from equipoise.portfolio import old_forms
 from equipoise.portfolio.drift import DriftMonitor
 from equipoise.portfolio.events import Events, logger
 from equipoise.portfolio.held import HeldReward, clipped, combine
-from equipoise.portfolio.inputs import Inputs
+from equipoise.portfolio.inputs import Inputs, own_copy
 from equipoise.portfolio.pool import Pool, Selection
 from equipoise.portfolio.rounds import Round, Rounds, check_action
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
@@ -27,7 +27,7 @@ from equipoise.portfolio.tickets import (
     Decision,
     Ticket,
     Tickets,
-    own_copy,
+    check_id,
 )
 from equipoise.portfolio.units import Units, as_offered, unit_key
 from equipoise.portfolio.updates import FailedUpdate, Failures, LearnerUpdates, was_tried
@@ -166,6 +166,12 @@ class PortfolioState:
     def reward_range(self) -> tuple[float, float] | None:
         return self.selection.reward_range(self.settings.reward_range)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """The memory of the rewarded rounds behind a missing reward."""
+        sizes = self.selection.can.sizes
+        return self.tickets.held.nbytes + self.updates.nbytes + (0 if sizes is None else sizes.pending_bytes())
+
     def check_reward(self, reward: float) -> float:
         """Return the reward as a float; raise an error if it is invalid."""
         return in_range("reward", reward, self._limits)
@@ -184,18 +190,19 @@ class PortfolioState:
         self,
         context: Any,
         *,
+        offers: Any = None,
         id: str | None,
         available: Iterable[str] | None,
         at: float | None,
         propensity: bool,
         unit: str | None,
-        offers: Any = None,
         slot: int = 1,
         pmf: bool = False,
         deferred: str = "",
     ) -> Decision:
         """Decide a round, unless the id or the unit has a decision; `slot` is the position in a slate."""
         tickets, digest, key = self.tickets, "", b"" if unit is None else unit_key(unit, slot)
+        deferred = deferred and check_id("deferred", deferred)
         context, asked = self.inputs.read(context, offers), {} if unit is None else {"unit": unit, "slot": slot}
         if id is not None:
             earlier, digest = tickets.remembered(id, context)
@@ -206,8 +213,7 @@ class PortfolioState:
             return kept
         allowed = None if available is None else self.pool.indices(available)
         if isinstance(context, Offers):
-            if (seen := context.seen) is not None:
-                asked["seen"] = seen
+            asked |= {} if context.seen is None else {"seen": context.seen}
             context = context.without_source()
         elif context is not None:
             context = own_copy(context, "context", self.savable)
@@ -218,8 +224,7 @@ class PortfolioState:
             tickets.time = before
             raise
         ticket = decided.ticket
-        ticket.id = tickets.ids.next(round_) if id is None else id
-        ticket.time = time
+        ticket.id, ticket.time = tickets.ids.next(round_) if id is None else id, time
         if deferred:
             ticket.deferred = deferred
         decision = self.rounds.decision(decided)
@@ -251,14 +256,15 @@ class PortfolioState:
     def record(self, decided: Round, decision: Decision, digest: str, asked: Config) -> None:
         """Record a decided round, announce it, and count the learners that could decide.
 
-        `asked` is added to the event; its entry `seen` has values of numbers without a scale.
+        `asked` are further entries of the event: the unit, and values of numbers without a scale.
         """
         ticket, offers = decided.ticket, self.rounds.offers
         if offers is not None and offers.nbytes <= MAX_KEPT_BYTES:
             ticket.offers = offers
         self.open(ticket)
         if self._events_wanted():
-            data = {**decided.data(decision, digest, self.rounds.logged_odds(decided)), **asked}
+            data = decided.data(decision, digest, self.rounds.logged_odds(decided))
+            data |= asked
             self.events.emit("decided", data, key=decision.id if digest else None)
         play = decided.play
         if play is not None and not play.failures and not decided.fell_back:  # fast path
@@ -294,7 +300,7 @@ class PortfolioState:
             self._count_unplayed(1)
         elif ticket.substituted:
             self.pool.members[ticket.choice.learner].substituted += 1
-        self.tickets.open.add(ticket, keep=bool(self.updates.in_order))
+        self.tickets.open.add(ticket)
         if ticket.deferred:
             self.tickets.defer(ticket.id, ticket.deferred)
         if self.updates.in_order:
@@ -638,7 +644,7 @@ class PortfolioState:
             "history": self.history.state(),
             "blocked_at": self.events.blocked_at,
             "tickets": self.tickets.frozen(),
-            "updates": self.updates.state(),
+            "updates": self.updates.frozen(),
             **({"refusals": refusals} if any(refused for refused, *_ in refusals) else {}),
             **({} if self.pool.declared is None else {"declared_learners": self.pool.declared}),
             **({"units": self.units.frozen()} if self.units else {}),
@@ -670,7 +676,7 @@ class PortfolioState:
         state.drift.restore(saved["drift"])
         state.history.restore(saved["history"])
         state.events.blocked_at = saved.get("blocked_at")
-        state.tickets.restore(saved["tickets"], {row["round"] for row in saved["updates"]["tickets"]})
+        state.tickets.restore(saved["tickets"], {round_ for _, round_, _ in saved["updates"]["failed"]})
         state.updates.restore(saved["updates"], state.tickets.open.objects())
         state.units.restore(saved.get("units", ()))
         if state.settings.fallback is lost_function:

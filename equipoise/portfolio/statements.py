@@ -300,6 +300,9 @@ class Parts(Protocol):
     @property
     def reward_range(self) -> tuple[float, float] | None: ...
 
+    @property
+    def waiting_bytes(self) -> int: ...
+
 
 class Reporter:
     """Reads a portfolio; changes nothing."""
@@ -424,7 +427,7 @@ class Reporter:
     def health(self) -> Config:
         """Return open, overdue and blocking decisions, failures, and where time went."""
         state = self._state
-        oldest, names, sizes = state.tickets.oldest(), state.pool.names, state.selection.can.sizes
+        oldest, names = state.tickets.oldest(), state.pool.names
         blocked = {} if state.selection.can.pending is None else state.selection.can.pending.blocking()
         overdue = takewhile(state.tickets.is_overdue, state.tickets.open.heads())  # times are in the order of rounds
         return {
@@ -435,7 +438,7 @@ class Reporter:
             "overdue": sum(1 for _ in overdue),
             "extended": state.tickets.n_extended(),
             "waiting_rounds": len(state.tickets.held) + sum(held_up for _, held_up in blocked.values()),
-            "waiting_bytes": state.tickets.held.nbytes + (0 if sizes is None else sizes.pending_bytes()),
+            "waiting_bytes": state.waiting_bytes,
             "oldest_open": None if oldest is None else {"id": oldest.id, **self._age(oldest)},
             "blocking": [
                 {"id": ticket.id, "learner": names[i], "holds_up": held_up, "what": what, **self._age(ticket)}

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
@@ -33,13 +32,12 @@ from equipoise.portfolio.held import HeldRewards
 from equipoise.portfolio.settings import PortfolioSettings
 from equipoise.selector import Choice
 from equipoise.storage.codec import KINDS as SAVED_KINDS
-from equipoise.storage.codec import Encoded, check_savable, decode_body, encode_body
+from equipoise.storage.codec import Encoded, decode_body, encode_body
 from equipoise.storage.codec import digest as codec_digest
 from equipoise.types import Action, Config, Context, Later, Outcome, Plain
 
 RECENT = 256  # open decisions that are kept as objects
 MIN_REMOVED = 64  # entries, before a dict is made again without gaps
-COPIED = (list, tuple, dict)
 EXACT = frozenset({NoneType, bool, int, float, str})  # types whose values are equal in every respect when read again
 T = TypeVar("T")
 MAX_CLOSED_IDS = 10_000  # closed decisions with a caller's id
@@ -211,24 +209,6 @@ def optional_tuple(entries: Plain) -> tuple[Any, ...] | None:
     return None if entries is None else tuple(entries)
 
 
-def copy_if_mutable(value: T) -> T:
-    """Return a copy, if the caller could change the value before its reward arrives."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    return deepcopy(value) if isinstance(value, COPIED) else value
-
-
-def own_copy(value: T, where: str, savable: bool) -> T:
-    """Return a caller's value as a ticket keeps it: a copy, if the caller could change the value.
-
-    If `savable`, raise an error that names the place in the value, called `where`, that cannot be saved.
-    """
-    plain = type(value) is np.ndarray and value.dtype.kind in SAVED_KINDS  # type: ignore[attr-defined]
-    if savable and not plain:  # nearly all contexts are plain
-        check_savable(value, where)
-    return copy_if_mutable(value)
-
-
 class Head(NamedTuple):
     """What is known of an open decision without reading all of it."""
 
@@ -263,11 +243,10 @@ class OpenTickets:
     def __repr__(self) -> str:
         return f"OpenTickets({len(self)} decisions)"
 
-    def add(self, ticket: Ticket, *, keep: bool = False) -> None:
-        """Add a decision; with `keep` it stays this object until it is closed."""
+    def add(self, ticket: Ticket) -> None:
+        """Add a decision of a new round."""
         self._tickets[ticket.id] = self._objects[ticket.id] = ticket
-        if not keep:
-            self._note(ticket.id)
+        self._note(ticket.id)
 
     def _note(self, id_: str) -> None:
         recent = self._recent
@@ -275,7 +254,7 @@ class OpenTickets:
         for _ in range(min(2, len(recent) - RECENT)):
             oldest = recent.popleft()
             ticket = self._objects.get(oldest)
-            if ticket is not None and _is_exact(ticket):
+            if ticket is not None and is_exact(ticket):
                 self._tickets[oldest] = _packed(ticket.to_row())
                 del self._objects[oldest]
 
@@ -327,6 +306,10 @@ class OpenTickets:
         rows = {id_: ticket.to_row() for id_, ticket in self._objects.items()}
         return Later(partial(_saved, list(self._tickets.values()), rows))
 
+    def frozen_of(self, rounds: Iterable[int]) -> Later:
+        """Return the rows of these rounds by round, made later."""
+        return Later(partial(_by_round, self.frozen(), list(self._tickets.values()), frozenset(rounds)))
+
     def restore(self, rows: Iterable[Mapping[str, Plain]], keep: Collection[int] = ()) -> None:
         """Load saved rows; the decisions of the rounds in `keep` stay the same objects until they are closed."""
         self._tickets, self._objects, self._recent, self._removed = {}, {}, deque(), 0
@@ -344,6 +327,14 @@ def _saved(tickets: Iterable[Ticket | Packed], rows: Mapping[str, Config]) -> li
     return [Encoded(ticket[-1]) if isinstance(ticket, tuple) else rows[ticket.id] for ticket in tickets]
 
 
+def _by_round(rows: Later, tickets: Iterable[Ticket | Packed], rounds: Collection[int]) -> dict[int, Config | Encoded]:
+    numbered = (
+        (each[0] if isinstance(each, tuple) else each.round, row)
+        for each, row in zip(tickets, rows.make(), strict=True)
+    )
+    return {round_: row for round_, row in numbered if round_ in rounds}
+
+
 def _packed(row: Mapping[str, Plain]) -> Packed:
     drawn, play, *_ = row["choice"] or (None, 0)
     return row["round"], row["time"], row["learner"], row["epoch"], drawn, play, encode_body(row)
@@ -354,7 +345,7 @@ def _head_of(ticket: Ticket) -> Head:
     return Head(ticket.id, ticket.round, ticket.time, ticket.learner, ticket.epoch, drawn, play)
 
 
-def _is_exact(ticket: Ticket) -> bool:
+def is_exact(ticket: Ticket) -> bool:
     """Whether a ticket is equal in every respect when it is read again."""
     values = [ticket.context, ticket.action, ticket.plan, ticket.outcome, *ticket.others.values()]
     return all([_reads_exactly(value) for value in values])

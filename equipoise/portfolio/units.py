@@ -23,7 +23,7 @@ from equipoise.types import Context, Later, Plain
 
 MAX_UNIT_LENGTH = 200  # characters
 DIGEST_BYTES = 16
-ENTRY_BYTES = 300  # of memory for a unit, in addition to its decision
+ENTRY_BYTES = 240  # of memory for a unit, in addition to its decision
 MAX_LEAVING = 2  # old decisions that leave when one comes
 MIN_REMOVED = 64  # entries, before the dict is made again without gaps
 
@@ -104,7 +104,7 @@ class Units:
 
     def frozen(self) -> Later:
         """Return the rows of a saved state, made later."""
-        return Later(partial(_rows, list(self._kept.items())))
+        return Later(partial(_rows, list(self._kept), list(self._kept.values())))
 
     def restore(self, rows: Iterable[Plain]) -> None:
         self.clear()
@@ -122,9 +122,10 @@ class Units:
             self._removed += 1
 
 
-def _rows(kept: Iterable[tuple[bytes, Kept]]) -> list[Plain]:
+def _rows(keys: Iterable[bytes], kept: Iterable[Kept]) -> list[Plain]:
     """Return rows that an archive can hold; a policy is not saved, so its unit gets a new round."""
-    return [(key, time, data) for key, (time, data) in kept if isinstance(data, bytes)]
+    each = zip(keys, kept, strict=True)
+    return [(key, time, data) for key, (time, data) in each if isinstance(data, bytes)]
 
 
 def _packed(decision: Decision) -> bytes | Decision:
@@ -132,7 +133,7 @@ def _packed(decision: Decision) -> bytes | Decision:
         check_savable(decision.action, "action")
     except InvalidArgument:
         return decision
-    return encode_body(tuple(decision))
+    return encode_body(decision.to_row())
 
 
 def _size(kept: Kept) -> int:

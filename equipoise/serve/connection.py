@@ -30,6 +30,7 @@ MAX_CONNECTIONS = 1_000
 HEADER_SECONDS = 10.0  # for the headers of a request
 WAIT_SECONDS = 30.0  # for its body, or for a client that does not read
 END_OF_HEADERS = re.compile(rb"\n\r?\n")
+END_OF_LINE = re.compile(rb"\n")
 UPGRADE = re.compile(rb"\n(?i:upgrade)(?=[ \t]*:)")
 IGNORED = b"\nx-not-upgraded"  # the header is ignored; the parser would drop the body of such a request
 LINE_ENDS = b"\r\n"
@@ -63,7 +64,8 @@ class Connection(HttpToolsProtocol):
         self._searched = 0  # of these, in which there is no end of headers
         self._in_body = False
         self._body_left: int | None = None  # bytes; None for a body in chunks
-        self._earlier: Any = None  # the request under way while another one is queued
+        self._chunk_left = 0  # bytes; 0 on the lines between two chunks
+        self._line = b""  # the last piece; between two chunks it is a line
         self._overhead = 0  # bytes of this request that are not its body
         self._is_whole = False  # whether a request has ended in the piece that is parsed
         self._is_last = False  # whether the answer under way is the last one
@@ -84,9 +86,7 @@ class Connection(HttpToolsProtocol):
             self.timeout_keep_alive_task.cancel()
         self._crowd.waiting.pop(self, None)
         self._held.clear()
-        self.pipeline.clear()
-        # Requests refer to their connection, so let go of them.
-        self.scope = self.cycle = self._earlier = self._waits = None
+        self.scope = self.cycle = self._waits = None  # requests refer to their connection, so let go of them
 
     def data_received(self, data: bytes) -> None:
         if self._is_last:
@@ -113,6 +113,7 @@ class Connection(HttpToolsProtocol):
                 piece = UPGRADE.sub(IGNORED, piece)
             self._searched, self._is_whole = 0, False
             self._overhead += size
+            self._line = piece
             super().data_received(piece)
             if self._overhead > MAX_HEADER_BYTES:
                 self.send_400_response("The headers are too large.")
@@ -120,13 +121,13 @@ class Connection(HttpToolsProtocol):
                 self._overhead = 0
 
     def _next_piece(self) -> int:
-        """Return how many bytes to parse, never past the end of a request of known length; 0 if more have to come."""
+        """Return how many bytes to parse, never past the end of a request; 0 if more have to come."""
         held = self._held
-        if self._in_body:
-            return min(len(held), MAX_PIECE, MAX_PIECE if self._body_left is None else self._body_left)
-        if not held[:1].isupper() and held[0] not in LINE_ENDS:  # not a method, as the parser will say
+        if self._in_body and (left := self._chunk_left if self._body_left is None else self._body_left):
+            return min(len(held), MAX_PIECE, left)
+        if not self._in_body and not held[:1].isupper() and held[0] not in LINE_ENDS:  # not a method, says the parser
             return min(len(held), MAX_PIECE)
-        end = END_OF_HEADERS.search(held, max(self._searched - 2, 0))
+        end = (END_OF_LINE if self._in_body else END_OF_HEADERS).search(held, max(self._searched - 2, 0))
         self._searched = len(held)
         size = len(held) if end is None else end.end()
         if self._overhead + size > MAX_HEADER_BYTES:
@@ -138,21 +139,24 @@ class Connection(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def on_headers_complete(self) -> None:
-        if self.pipeline:  # it is parsed ahead of answers only behind a body in chunks, whose end is not known before
-            raise ValueError("too many requests ahead of their answers")
         lengths = [value for name, value in self.headers if name == b"content-length"]
-        self._in_body, self._body_left = True, int(lengths[0]) if lengths else None
-        self._earlier = self.cycle if self._is_answering() else None
+        self._body_left, self._chunk_left = int(lengths[0]) if lengths else None, 0
         self._crowd.waiting.pop(self, None)
         if len(self.connections) > self._crowd.max_connections():
             self.scope["overloaded"] = True  # the guard refuses it
         super().on_headers_complete()
+        self._in_body = True
 
     def on_body(self, body: bytes) -> None:
         self._overhead -= len(body)
-        if self._body_left is not None:
+        if self._body_left is None:
+            self._chunk_left -= len(body)
+        else:
             self._body_left -= len(body)
         super().on_body(body)
+
+    def on_chunk_header(self) -> None:
+        self._chunk_left = int(self._line.partition(b";")[0], 16)  # the parser has checked it
 
     def on_message_complete(self) -> None:
         self._in_body, self._is_whole = False, True
@@ -160,8 +164,7 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._earlier = None
-        if self.cycle is not None and self.cycle.response_complete:  # else the next one has begun
+        if self.cycle is not None:
             self.cycle.body = bytearray()  # there is one if the request was refused before it was read
             self._crowd.waiting[self] = None
             self._parse()
@@ -178,7 +181,7 @@ class Connection(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         cycle = self.cycle
         is_begun = cycle is not None and cycle.response_started and (self._in_body or not cycle.response_complete)
-        if not (is_begun or self.pipeline or self.transport.is_closing()):
+        if not (is_begun or self.transport.is_closing()):
             request_id = new_request_id()
             body = msgspec.json.encode(problem(Kind(400, "malformed-request"), msg, request_id.decode()))
             self.transport.write(BAD_REQUEST % (HEADERS % (MEDIA_TYPE.encode(), len(body), request_id), body))
@@ -187,11 +190,10 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
     def _give_up(self) -> None:
-        """Tell the requests under way that nothing can be sent any more."""
-        for cycle in (self._earlier, self.cycle):
-            if cycle is not None:
-                cycle.disconnected = True
-                cycle.message_event.set()
+        """Tell the request under way that nothing can be sent any more."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
 
     def drop_if_slow(self, now: float) -> None:
         """End the connection if the client has kept us waiting for too long."""

@@ -1,7 +1,8 @@
 """The outermost layer: checks that every request passes, headers that every answer has, counting and logging.
 
 - Without tokens, only clients on this machine are served, under its own names, and nothing that came through a proxy:
-  behind one, every client would look like this machine.
+  behind one, every client would look like this machine. A proxy is known by its headers, or by HTTP/1.0, which nginx
+  speaks unless it is told otherwise.
 - `Host` must be a known name, so that a page of another site cannot reach the service by a name of its own (DNS
   rebinding); only `PROBES`, which tell nothing, answer to every name. `Origin`, if a browser sends it, must be the
   service itself. A request without `Origin` that a browser sends for a page of another site (an image, say) is
@@ -80,7 +81,7 @@ PROCESS, NUMBERS = token_hex(6).encode(), count(1)  # ids of requests: unique, a
 PROBES = frozenset({"/healthz", "/readyz"})  # kubelet and balancers ask for them by address, also under overload
 PROBE_OF_PORTFOLIO = re.compile(r"/readyz/[a-z0-9_-]{1,64}")
 QUIET_OPERATIONS = frozenset(
-    {"decide", "rewards", "evaluate", "health", "ready", "portfolio_ready"}
+    {"decide", "rewards", "evaluate", "evaluate_all", "health", "ready", "portfolio_ready"}
 )  # logged at DEBUG if all went well
 
 
@@ -143,7 +144,7 @@ class Guard:
             client = scope.get("client")
             if client is not None and not is_loopback(client[0]):
                 raise Refused(403, "loopback-only", "without tokens only clients on the same machine are served")
-            if not PROXY_HEADERS.isdisjoint(headers):
+            if not PROXY_HEADERS.isdisjoint(headers) or scope.get("http_version") == "1.0":
                 raise Refused(403, "loopback-only", "without tokens nothing is served through a proxy")
         host = headers.get(b"host", b"").decode("latin-1").lower()
         if scope["path"] not in PROBES and not PROBE_OF_PORTFOLIO.fullmatch(scope["path"]):

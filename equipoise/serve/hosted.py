@@ -7,11 +7,8 @@ withdrawals are remembered here; older ones are looked up in the journal, if any
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
-
-import numpy as np
 
 from equipoise.errors import DuplicateDecision, DuplicateReward, UnknownDecision
 from equipoise.features import Offers
@@ -19,6 +16,7 @@ from equipoise.features.offers import as_offers
 from equipoise.portfolio import Decision, Event, Portfolio, text
 from equipoise.portfolio.slates import another_size, slot_id
 from equipoise.portfolio.tickets import has_digest
+from equipoise.portfolio.updates import size_of
 from equipoise.serve.failures import LateReward, TooManyOpen
 from equipoise.types import Config, Context
 
@@ -28,7 +26,6 @@ FIRST_DECISIONS, LOST_AFTER = 100, 1_000
 MAX_OPEN = 100_000  # decisions that wait for their rewards
 BYTES_PER_OPEN = 10 << 10  # of a decision that waits, on average, unless a service states another limit
 MAX_SHARE = 0.5  # of both limits, for one of several tokens
-BYTES_OF_DECISION, BYTES_OF_ID = 1_400, 60  # without the context, and of the id of an action without its characters
 MAX_KEPT_ROWS = 1 << 12  # bytes of features and of maps of them; of larger contexts only the features are kept
 Find = Callable[[str], Sequence[Event]]  # the durable events of a decision
 Latest = Callable[[str], Sequence[Event]]  # the newest durable events of a kind
@@ -69,7 +66,10 @@ class Recent(Generic[K, V]):
 
 
 class Limits(NamedTuple):
-    """How many decisions of a portfolio may wait for rewards, and how many bytes; `share` of both is for one token."""
+    """How many decisions of a portfolio may wait for rewards, and how many bytes they and rewards behind them take.
+
+    One token can use `share` of both.
+    """
 
     decisions: int = MAX_OPEN
     bytes: int = MAX_OPEN * BYTES_PER_OPEN
@@ -84,17 +84,6 @@ class Waiting(NamedTuple):
     token: str
 
 
-def size_of(context: Context) -> int:
-    """Return about how many bytes an open decision in this context takes; right within a factor of two."""
-    size = BYTES_OF_DECISION
-    if isinstance(context, np.ndarray):
-        size += context.nbytes
-    elif isinstance(context, Offers):
-        size += context.actions.nbytes + (0 if context.shared is None else context.shared.nbytes)
-        size += sum(map(len, context.ids or ())) + BYTES_OF_ID * len(context.ids or ())
-    return size
-
-
 class Arrivals:
     """The open decisions of a portfolio, and number and sum of the rewards of each learner, from the events.
 
@@ -104,6 +93,7 @@ class Arrivals:
     """
 
     def __init__(self, portfolio: Portfolio) -> None:
+        self._portfolio = portfolio
         # Of open decisions: an event of a reward does not name the learner.
         self._open: dict[object, Waiting] = {}
         self.bytes = 0  # of the open decisions
@@ -161,16 +151,14 @@ class Arrivals:
     def __contains__(self, id_: object) -> bool:
         return id_ in self._open
 
-    def excess(self, context: Context, limits: Limits, token: str, rounds: int = 1, units: int = 0) -> str:
-        """Return which limit some more decisions in a context exceed; empty if none.
-
-        `units` are the bytes of the decisions that units keep.
-        """
-        size = rounds * size_of(context)
+    def excess(self, context: Context, limits: Limits, token: str, rounds: int = 1) -> str:
+        """Return which limit some more decisions in a context exceed; empty if none."""
+        size, portfolio = rounds * size_of(context), self._portfolio
+        taken = self.bytes + portfolio.waiting_bytes + portfolio.units_bytes
         if len(self._open) + rounds > limits.decisions:
             return TOO_MANY.format(limits.decisions)
-        if self.bytes + units + size > limits.bytes:
-            return TOO_LARGE.format(self.bytes, units, size, limits.bytes)
+        if taken + size > limits.bytes:
+            return TOO_LARGE.format(taken, size, limits.bytes)
         if token and limits.share < 1.0:
             decisions, used = self._tokens.get(token, (0, 0))
             if decisions + rounds > limits.share * limits.decisions or used + size > limits.share * limits.bytes:
@@ -240,10 +228,13 @@ class Hosted:
             kept = self.portfolio.kept_decision(context, unit, available=available, at=self.time)
             if kept is not None:
                 return kept
-        with self._room(context, id_, limits, token):
+        self._make_room(context, id_, limits, token)
+        try:
             return self.portfolio.decide(
                 context, id=id_, available=available, at=self.time, unit=unit, pmf=pmf, deferred=deferred
             )
+        finally:
+            self._note_decided(context)
 
     def slate(
         self,
@@ -263,52 +254,62 @@ class Hosted:
             if next_slot is not None or None in made:
                 raise another_size(id_)
             return [Decision.of_event(event.data) for event in made if event is not None]
-        with self._room(context, id_, limits, token, k):
+        self._make_room(context, id_, limits, token, k)
+        try:
             return self.portfolio.slate(context, k, id=id_, available=available, at=self.time, unit=unit)
+        finally:
+            self._note_decided(context)
 
     def _made(self, id_: str) -> Event | None:
         """Return the durable event in which the decision of an id was made, if any."""
         return next((event for event in self.find(id_) if event.kind == "decided"), None)
 
-    @contextmanager
-    def _room(self, context: Context, id_: str | None, limits: Limits, token: str, rounds: int = 1) -> Iterator[None]:
-        """Make room for rounds of a token, or raise an error; afterwards keep no more of the context than is needed."""
-        if self._excess(context, limits, token, rounds):
+    def _make_room(self, context: Context, id_: str | None, limits: Limits, token: str, rounds: int = 1) -> None:
+        """Note the token that asks for rounds; close overdue decisions if these are too many, or raise an error.
+
+        A repeated request is not refused.
+        """
+        if self.arrivals.excess(context, limits, token, rounds):
             self.expire(MAX_EXPIRED)
             is_repeated = id_ is not None and (id_ in self.arrivals or id_ in self._settled)
-            excess = self._excess(context, limits, token, rounds)
+            excess = self.arrivals.excess(context, limits, token, rounds)
             if excess and not is_repeated:
                 raise TooManyOpen(excess)
         self.arrivals.token = token
-        try:
-            yield
-        finally:
-            self.arrivals.token = ""
+
+    def _note_decided(self, context: Context) -> None:
+        """Forget who asked, and keep no more of the context than is needed."""
+        self.arrivals.token = ""
         if isinstance(context, Offers) and context.nbytes > MAX_KEPT_ROWS:
             context.forget_rows()
-
-    def _excess(self, context: Context, limits: Limits, token: str, rounds: int) -> str:
-        return self.arrivals.excess(context, limits, token, rounds, self.portfolio.units_bytes)
 
     def reward(self, id_: str, reward: float, key: str | None) -> None:
         """Learn a reward, once."""
         if (known := _key(id_, key)) in self._settled:
             _check_same(id_, self._settled.get(known), self.portfolio.counted(reward))
             return
+        # A portfolio does not know for long how a decision was closed, but the journal does.
+        if id_ not in self.arrivals and (ends := self._ends(id_, key)) and ends[0].kind != "expired":
+            _check_same(id_, ends[0].data.get("reward"), self.portfolio.counted(reward))
+            return
         self._late = False
         try:
             self.portfolio.learn(id_, reward, key=key, at=self.time)
         except UnknownDecision:
-            earlier = [event for event in self.find(id_) if event.kind in ("rewarded", "withdrawn", "expired")]
-            matching = [event for event in earlier if (event.data.get("part") or None) == key]
-            if not matching:
+            ends = self._ends(id_, key)
+            if not ends:
                 raise
-            if matching[0].kind == "expired":
+            if ends[0].kind == "expired":
                 raise LateReward(LATE.format(id_)) from None
-            _check_same(id_, matching[0].data.get("reward"), self.portfolio.counted(reward))
+            _check_same(id_, ends[0].data.get("reward"), self.portfolio.counted(reward))
             return
         if self._late:
             raise LateReward(LATE.format(id_))
+
+    def _ends(self, id_: str, key: str | None) -> list[Event]:
+        """Return the durable events by which a decision, or this reward of several, was settled."""
+        settling = (event for event in self.find(id_) if event.kind in ("rewarded", "withdrawn", "expired"))
+        return [event for event in settling if (event.data.get("part") or None) == key]
 
     def withdraw(self, id_: str) -> None:
         """Withdraw a decision, once."""
@@ -338,8 +339,8 @@ class Hosted:
 
 TOO_MANY = "{} decisions wait for their rewards, which is the maximum: reward or withdraw some, or set a deadline"
 TOO_LARGE = (
-    "decisions that wait for their rewards take {} bytes, those that units keep {} and this one {}, but must take at "
-    "most {} in all: reward or withdraw some, or set a deadline or a shorter sticky"
+    "decisions that wait for their rewards or that units keep, and rewards behind missing ones, take {} bytes and this "
+    "one {}, but must take at most {} in all: reward or withdraw some, or set a deadline or a shorter sticky"
 )
 TOO_MANY_OF_TOKEN = (
     "{} decisions for token {!r} wait for their rewards and take {} bytes, but one of several tokens can use {:.0%} of "

@@ -23,6 +23,7 @@ MAX_SAME = 10  # lines of one limited kind per period
 PERIOD_SECONDS = 10.0
 CLOSE_SECONDS = 1.0  # that the end of the process waits for a reader
 STANDARD_ERROR = 2
+UNFORMATTED = "the line of %s could not be formatted"
 FULL, UNWRITABLE = "full", "unwritable"
 SERVER = "http-server"  # kind of the lines of the HTTP server
 
@@ -62,7 +63,12 @@ class LineWriter(logging.Handler):
         kind = getattr(record, "limited", None)
         if kind is not None and not self._has_room_for(kind):
             return
-        line = self.format(record).encode() + b"\n"
+        try:
+            text = self.format(record)
+        except Exception:  # of an argument, or a wrong call: the caller must not fail because of it
+            where = f"{record.pathname}:{record.lineno}"
+            text = self.format(logging.makeLogRecord({**vars(record), "msg": UNFORMATTED, "args": (where,)}))
+        line = text.encode() + b"\n"
         with self._lock:
             if self._waiting + len(line) > self._max_bytes:
                 self.suppressed[FULL] += 1

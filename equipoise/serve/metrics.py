@@ -57,6 +57,7 @@ PORTFOLIO = (
     Series("equipoise_late_rewards_total", "health.ignored", "Rewards that arrived after the deadline"),
     Series("equipoise_open_decisions", "health.open", "Decisions that wait for their reward"),
     Series("equipoise_open_bytes", "health.open_bytes", "Memory of the decisions that wait for their reward"),
+    Series("equipoise_units_bytes", "health.units_bytes", "Memory of the decisions that units keep"),
     Series("equipoise_overdue_decisions", "health.overdue", "Decisions past their deadline that are not closed yet"),
     Series("equipoise_extended_decisions", "health.extended", "Open decisions with deadlines that a start extended"),
     Series("equipoise_blocking_decisions", "health.blocking", "Decisions that hold up the rewards of others"),

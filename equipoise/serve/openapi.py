@@ -29,8 +29,7 @@ DOCUMENT = {
     "name": "banners",
     "sticky": "7d",
     "reward": {"range": [0, 1], "deadline": "24h", "default": 0.0},
-    "actions": {"names": ["red", "blue", "green"]},
-    "learner": [{"use": "UCB", "arms": 3}, {"use": "EpsilonGreedy", "arms": 3, "epsilon": 0.1}],
+    "learner": [{"use": "OFUL", "dim": 3}, {"use": "LinearThompson", "dim": 3}],
 }
 PROBABILITIES = ("learner_probability", "action_probability", "propensity")
 MAX_DOCUMENTS = 16  # that are kept
@@ -184,9 +183,9 @@ def _tag(operation: Operation) -> str:
 
 
 def _lines(examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the content of lines of JSON, with an example."""
+    """Return the content of lines of JSON, with an example that tools which make requests leave alone."""
     text = "".join(msgspec.json.encode(each).decode() + "\n" for each in examples)
-    return {"schema": {"type": "string"}, "examples": {"lines": {"summary": "One line each", "value": text}}}
+    return {"schema": {"type": "string"}, "x-example": text}
 
 
 def _problems(operation: Operation) -> Sequence[int]:
@@ -224,7 +223,7 @@ def _link(operation_id: str, parameters: Mapping[str, str], body: Mapping[str, s
 def _examples(operation: Operation, portfolios: Mapping[str, PortfolioConfig]) -> dict[str, Any]:
     """Return a body for each portfolio, with the context that its file declares."""
     if operation.id == "create_portfolio":
-        return {"arms": {"summary": "Two learners over three actions", "value": DOCUMENT}}
+        return {"banners": {"summary": "Two learners over offers with three features", "value": DOCUMENT}}
     make = rank_request if operation.request is personalizer.RankRequest else EXAMPLES.get(operation.id)
     if make is None:
         return {}

@@ -1,7 +1,8 @@
 """Applying the files of portfolios: at a start, and again while the service runs.
 
 Both are `apply_files`. What is safe to change is changed, as `declaring` says. A file that is refused concerns its own
-portfolio only: one that is running stays as it is, with the settings that it has; one that is not answers 503.
+portfolio only: one that is running stays as it is, with the settings that it has; one that is not answers 503. Files
+with the same name are all refused, as each would change what the others say.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import asyncio
 import logging
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from equipoise.config import SERVED_NAME, PortfolioConfig, check_served, config_files, read
 from equipoise.errors import InvalidArgument, StoreConflict, UnreadableFile
@@ -32,13 +33,39 @@ async def here(function: Callable[..., Any], *arguments: Any) -> Any:
     return function(*arguments)
 
 
+class Declared(NamedTuple):
+    """What a file says: the name of a portfolio, as far as it is known, and the rest, or why that is refused."""
+
+    file: Path
+    name: str | None
+    content: PortfolioConfig | Exception
+
+
+def _declared(file: Path) -> Declared:
+    try:
+        config = read(file)
+        check_served(config, ())
+    except Exception as error:
+        return Declared(file, name_in(file), error)
+    return Declared(file, config.name, config)
+
+
 async def apply_files(service: Service, path: Path, run: Run = asyncio.to_thread) -> None:
     """Serve what the files say: open new portfolios and failed ones, change others, and close those without a file."""
     async with service.changes:
-        files = {str(file): file for file in files_of(service, path)}
-        names: dict[str, Path] = {}
-        for file in files.values():
-            names[await _apply(service, file, names, run)] = file
+        declared = [await run(_declared, file) for file in files_of(service, path)]
+        claims: dict[str, list[Path]] = {}
+        for file, name, _ in declared:
+            if name is not None:
+                claims.setdefault(name, []).append(file)
+        names = set[str]()
+        for file, name, content in sorted(declared, key=_is_refused):
+            if name is not None and len(claims[name]) > 1:
+                names |= _refuse_shared(service, name, file, claims[name])
+            elif isinstance(content, PortfolioConfig):
+                names.add(await _apply(service, file, content, run))
+            else:
+                names.add(_refuse(service, _name_of(service, file, name, names), content, file))
         for name in [*service.portfolios, *service.failed]:
             if name not in names and name not in service.created:
                 await service.remove(name, run)
@@ -95,42 +122,69 @@ async def archive(service: Service, name: str, run: Run = asyncio.to_thread) -> 
     logger.info("%s was archived", name)
 
 
-async def _apply(service: Service, file: Path, names: dict[str, Path], run: Run) -> str:
-    """Apply a file; return the name by which the service knows it."""
-    config, is_new = None, False
+def _is_refused(declared: Declared) -> bool:
+    return isinstance(declared.content, Exception)
+
+
+async def _apply(service: Service, file: Path, config: PortfolioConfig, run: Run) -> str:
+    """Apply a file; return the name of its portfolio."""
+    is_new = config.name not in service.portfolios
     try:
-        config = read(file)
-        check_served(config, names)  # a second file of a name would change what the first one says
-        is_new = config.name not in service.portfolios
         if await apply_file(service, config, file=file, run=run):
             logger.info("%s: applied", file)
     except Exception as error:
-        name = _name_of(service, file, config, names)
-        served = service.portfolios.get(name)
-        if served is None or served.engine.failure is not None:
-            service.refuse(name, error, file, config)
-        else:
-            served.rejected = describe(error)
-            logger.error("%s: reload rejected: %s", file, error)
-        return name
+        return _refuse(service, config.name, error, file, config)
     if is_new and not config.has_deadline:
         logger.warning("%s has no deadline: a reward that never comes keeps its decision open", config.name)
     return config.name
 
 
-def _name_of(service: Service, file: Path, config: PortfolioConfig | None, names: dict[str, Path]) -> str:
-    """Return the name of a portfolio whose file is refused; the name of the file if it is not known."""
-    if config is not None and SERVED_NAME.fullmatch(config.name) and config.name not in names:
-        return config.name
+def _refuse(
+    service: Service, name: str, error: Exception, file: Path | None, config: PortfolioConfig | None = None
+) -> str:
+    """Refuse what a file says: its portfolio stays as it is, or is not served; return the name of it."""
+    served = service.portfolios.get(name)
+    if served is None:
+        service.refuse(name, error, file, config)
+    else:
+        served.rejected = describe(error)
+        logger.error("%s: reload rejected: %s", file, error)
+    return name
+
+
+def _refuse_shared(service: Service, name: str, file: Path, files: Sequence[Path]) -> set[str]:
+    """Refuse a file whose name others have too, as each would change what they say; return the names it concerns."""
+    error = InvalidArgument(
+        f"name is {name!r} in {' and '.join(each.name for each in files)}, but must differ from those of the other "
+        "portfolios"
+    )
+    before = _names_of(service, file)
+    for each in before:
+        _refuse(service, each, error, file)
+    if name not in service.names:
+        service.refuse(name, error)
+    return {name, *before}
+
+
+def _names_of(service: Service, file: Path) -> list[str]:
+    """Return the names that a file had when it was applied."""
     known: dict[str, Served | Failed] = {**service.failed, **service.portfolios}
-    before = [name for name, each in known.items() if each.file == file and name not in names]
-    name = before[0] if before else name_in(file)
-    taken = name is None or name in names or (name in service.portfolios and service.portfolios[name].file != file)
-    return file.name if name is None or taken else name
+    return [name for name, each in known.items() if each.file == file]
+
+
+def _name_of(service: Service, file: Path, name: str | None, names: Collection[str]) -> str:
+    """Return the name of a portfolio whose file is refused; the name of the file if it is not known."""
+    before = [each for each in _names_of(service, file) if each not in names]
+    if before:
+        return before[0]
+    is_taken = name in names or (name in service.portfolios and service.portfolios[name].file != file)
+    return file.name if name is None or is_taken else name
 
 
 def name_in(file: Path) -> str | None:
     """Return the name of the portfolio in a file with a fault, as far as it can be read."""
+    if file.suffix == ".json":  # a document has the name of its portfolio
+        return file.stem if SERVED_NAME.fullmatch(file.stem) else None
     try:
         text = file.read_text("utf-8", "replace")
     except OSError:
@@ -159,9 +213,9 @@ async def apply_file(
 
 
 async def _change(service: Service, served: Served, config: PortfolioConfig, run: Run) -> None:
-    began = served.engine.began()
+    began = await run(served.engine.began)
     with arrays_of_at_most(service.settings.max_state_bytes):
-        template = config.portfolio()
+        template = await run(config.portfolio)
 
     def change(hosted: Hosted) -> None:
         Plan.of(hosted.portfolio, template, began).apply(hosted.portfolio)
@@ -187,6 +241,8 @@ async def reopen(service: Service, name: str, run: Run = asyncio.to_thread) -> b
         try:
             if failed is not None and failed.file is not None:
                 config = read(failed.file)
+            if failed is not None and config is None:
+                raise InvalidArgument(failed.cause)  # several files have the name
             if config is None or config.name != name:
                 raise UnreadableFile(f"{known.file} has no portfolio {name!r} any more")
             await service.reopen(config, known.file, run)

@@ -29,7 +29,7 @@ from equipoise.serve.guard import is_local
 from equipoise.serve.logs import log_as_json
 from equipoise.serve.reloading import apply_files, files_of, here
 from equipoise.serve.service import LOOPBACK_HOSTS, Opener, Service, Settings
-from equipoise.serve.tokens import Tokens, read_tokens, tokens_to_serve
+from equipoise.serve.tokens import Tokens, tokens_to_serve
 
 try:
     import resource
@@ -105,6 +105,7 @@ def serve(
     `require_tokens`, and in a data folder that has had some. Portfolios that are created over HTTP are kept in the
     folder `data`, or forgotten without one. With `debug`, every request is logged.
     """
+    signals = Signals()  # before any file is read, so that a later change of it is not missed
     os.umask(0o077)  # journals hold contexts of users
     tokens = tokens_to_serve(token_file, require_tokens)
     check_names(host, extra_hosts, tokens)
@@ -121,7 +122,6 @@ def serve(
     limits = {"max_open": max_open, "max_open_bytes": max_open_bytes, "max_state_bytes": max_state_bytes}
     limits["max_portfolios"] = (n_files - OTHER_FILES - MIN_CONNECTIONS) // FILES_PER_PORTFOLIO
     service.settings = Settings(hosts=hosts_for(host, extra_hosts, LOOPBACK_HOSTS), **limits)  # type: ignore[arg-type]
-    signals = Signals()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             with signals.at_start():
@@ -155,6 +155,8 @@ class Signals:
         """Give up at once what is being opened when a signal ends the start; its journal stays as it is."""
         self._starting, before = True, signal.signal(signal.SIGINT, self._end)
         try:
+            if self.ended:
+                raise Stopped
             yield
         finally:
             self._starting = False
@@ -267,10 +269,7 @@ def connection_limit(files: int, n_portfolios: int) -> int:
 async def reload_files(service: Service, path: Path, token_file: Path) -> None:
     """Read all files again; a file that is rejected is logged, and changes nothing that is served."""
     try:
-        tokens = read_tokens(token_file)
-        if len(service.tokens) and not len(tokens):
-            raise InvalidArgument("the file of tokens is empty, but was not when the service started")
-        service.tokens = tokens
+        service.tokens = tokens_to_serve(token_file, required=len(service.tokens) > 0)
         await apply_files(service, path)
     except EquipoiseError as error:
         logger.error("tokens or files could not be read again: %s", error)

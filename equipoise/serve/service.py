@@ -93,8 +93,9 @@ class Served:
         self.board.store()
         try:
             self.engine.close()
-        except EquipoiseError as error:  # a full disk, say; the next start folds what the snapshot lacks
-            logger.warning("%s was closed without a snapshot: %s", self.name, error)
+        except Exception as error:  # a full disk, or a learner; the next start folds what the snapshot lacks
+            expected = isinstance(error, EquipoiseError)
+            logger.warning("%s was closed without a snapshot: %s", self.name, error, exc_info=not expected)
 
 
 class Failed(NamedTuple):
@@ -137,9 +138,9 @@ class Service:
     async def reopen(self, config: PortfolioConfig, file: Path | None, run: Run) -> None:
         """Serve a portfolio that is new, or was not served, or whose journal failed; `run` does what takes long."""
         check_served(config, ())
-        if config.name in self.portfolios:
-            await run(self.portfolios[config.name].close)
         try:
+            if config.name in self.portfolios:
+                await run(self.portfolios[config.name].close)
             served = await run(self._opened, config, file)
         except BaseException:
             self.portfolios.pop(config.name, None)  # it is closed
@@ -162,9 +163,7 @@ class Service:
     def refuse(
         self, name: str, error: BaseException, file: Path | None = None, config: PortfolioConfig | None = None
     ) -> None:
-        """Note that a portfolio is not served, and log it."""
-        if name in self.portfolios:
-            self.portfolios.pop(name).end_streams()
+        """Note that a portfolio, which is not open, is not served, and log it."""
         cause, where = describe(error), f"portfolio {name!r}" if file is None else str(file)
         logger.error(
             "%s is not served: %s", where, cause, exc_info=None if isinstance(error, EquipoiseError) else error

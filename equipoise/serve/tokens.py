@@ -145,7 +145,7 @@ def remove_token(path: str | os.PathLike[str], name: str) -> None:
 
 
 def tokens_to_serve(path: str | os.PathLike[str], required: bool) -> Tokens:
-    """The tokens of a file for a service that starts; raises an error if there are none and some are required."""
+    """The tokens of a file for a start or a reload; raises an error if there are none and some are required."""
     tokens, marker = read_tokens(path), _marker(path)
     if len(tokens):
         with contextlib.suppress(EquipoiseError):  # a folder that cannot be written keeps its tokens

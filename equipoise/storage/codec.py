@@ -101,7 +101,7 @@ def made(value: Plain) -> Plain:
 def encode_in_parts(value: Plain) -> Iterator[bytes]:
     """Yield the bytes of `encode(made(value))` some at a time: each part takes little time to make.
 
-    `Later` values may stand in dicts, tuples and lists of a few items, `Encoded` ones in lists.
+    `Later` values may stand in dicts, tuples and lists of a few items, `Encoded` ones also in longer lists.
     """
     yield VERSION
     yield from _body_in_parts(value)

@@ -36,7 +36,7 @@ from equipoise.learner import (
 )
 from equipoise.selector import Selector, check_selector
 from equipoise.settings import equal_data
-from equipoise.storage.codec import check_savable, decode, encode
+from equipoise.storage.codec import Encoded, check_savable, decode, encode, encode_body
 from equipoise.storage.files import read_bytes, write_atomic
 from equipoise.storage.registry import registered_classes
 from equipoise.types import Config, Plain
@@ -105,8 +105,11 @@ def unpack(data: bytes, path: Path) -> Plain:
 
 def describe_part(part: object, *, frozen: bool = False) -> Config:
     """Class, settings and state of a learner or selector; a frozen state may have values that are made later."""
-    state = part.frozen() if frozen and implements(part, Freezes) else savable(part).state()
-    return {**fingerprint(part), "name": part_name(part), "state": state}
+    saved = fingerprint(part)
+    state: Plain = part.frozen() if frozen and implements(part, Freezes) else savable(part).state()
+    if frozen and not saved["ours"]:
+        state = Encoded(encode_body(state))  # now, as its arrays may be the ones that the part goes on with
+    return {**saved, "name": part_name(part), "state": state}
 
 
 def fingerprint(part: object) -> Config:

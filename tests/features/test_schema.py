@@ -19,6 +19,7 @@ from equipoise.features import (
     Concat,
     CustomFeatures,
     Default,
+    FeatureMap,
     Flag,
     Interactions,
     Number,
@@ -210,11 +211,17 @@ def test_a_schema_without_actions_has_no_default_map_unless_they_have_names() ->
 def test_norms_stay_within_their_bounds() -> None:
     """The negative control: the bound of fewer columns is broken."""
     rng = np.random.default_rng(0)
-    maps = [SCHEMA.default_map(), SCHEMA.default_map(["a", "b"]), SCHEMA.default_map_of_action(), Prefix(6), One()]
+    maps: list[FeatureMap] = [
+        SCHEMA.default_map(),
+        SCHEMA.default_map(["a", "b"]),
+        SCHEMA.default_map_of_action(),
+        Prefix(6),
+        One(),
+    ]
     maps += [Columns([0, 3]), SCHEMA.resolve(Shared(columns=["device", "user.age"])), Concat([Prefix(1), Shared(12)])]
     longest = np.zeros(len(maps))
     for _ in range(300):
-        user = {"age": rng.choice([None, 0, 100, 500]), "vip": bool(rng.random() < 0.5)}
+        user = {"age": [None, 0, 100, 500][rng.integers(4)], "vip": bool(rng.random() < 0.5)}
         context = {"device": str(rng.choice(["phone", "tv", "car"])), "user": user, "note": "some words here"}
         items = [
             {"price": rng.choice([0, 10, -5]), "color": "red", "look": rng.normal(size=2)},

@@ -193,6 +193,31 @@ def play_deferred(live: Any) -> None:
     live.decide(None, id="open", at=START + 3730.0)
 
 
+def make_units() -> Portfolio:
+    return Portfolio([UCB(3), EpsilonGreedy(3, epsilon=0.3)], seed=13, deadline="1h", default_reward=0.0, sticky="5m")
+
+
+def play_units(live: Any) -> None:
+    """Ask units again, some with slates; withdraw, change `sticky`, and forget a unit."""
+    offers = Offers(None, ids=["red", "blue", "green"])
+    for t in range(60):
+        at, unit = START + 20.0 * t, f"user-{t % 7}"
+        if t % 10 == 9:
+            for decision in live.slate(offers, 2, id=f"page {t}", unit=unit, at=at):
+                live.learn(decision, 0.5, at=at)
+            continue
+        decision = live.decide(offers, unit=unit, at=at)
+        if decision.id in live.pending:
+            if t % 4 == 1:
+                live.withdraw(decision)
+            elif t % 4:
+                live.learn(decision, 1.0, at=at)
+    live.reconfigure(sticky="30d")
+    live.expire(at=START + 9000.0)
+    live.redact(unit="user-3")
+    live.decide(offers, unit="user-1", id="open", at=START + 9000.0)
+
+
 def make_typed() -> Portfolio:
     """Typed features, one with a scale to be learned, and learners whose features follow from them."""
     return Portfolio(
@@ -223,31 +248,6 @@ def play_typed(live: Any) -> None:
             live.add_learner(OFUL(name="late"))
         if t % 10 != 7:
             live.learn(decision, float(rng.random() < 0.5), at=START + t)
-
-
-def make_units() -> Portfolio:
-    return Portfolio([UCB(3), EpsilonGreedy(3, epsilon=0.3)], seed=13, deadline="1h", default_reward=0.0, sticky="5m")
-
-
-def play_units(live: Any) -> None:
-    """Ask units again, some with slates; withdraw, change `sticky`, and forget a unit."""
-    offers = Offers(None, ids=["red", "blue", "green"])
-    for t in range(60):
-        at, unit = START + 20.0 * t, f"user-{t % 7}"
-        if t % 10 == 9:
-            for decision in live.slate(offers, 2, id=f"page {t}", unit=unit, at=at):
-                live.learn(decision, 0.5, at=at)
-            continue
-        decision = live.decide(offers, unit=unit, at=at)
-        if decision.id in live.pending:
-            if t % 4 == 1:
-                live.withdraw(decision)
-            elif t % 4:
-                live.learn(decision, 1.0, at=at)
-    live.reconfigure(sticky="30d")
-    live.expire(at=START + 9000.0)
-    live.redact(unit="user-3")
-    live.decide(offers, unit="user-1", id="open", at=START + 9000.0)
 
 
 class Golden(NamedTuple):

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,14 @@ def play(portfolio: Any, rounds: int, first: int = 0) -> None:
         decision = portfolio.decide(offers(t % 10 / 10), id=f"round {t}", at=float(t))
         if t % 4:
             portfolio.learn(decision, float(t % 3 == 0), at=float(t))
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 30.0) -> None:
+    """Return when a background thread has made a condition true."""
+    until = monotonic() + seconds
+    while not condition():
+        assert monotonic() < until, "it took too long"
+        sleep(0.005)
 
 
 def image(path: Path, folder: Path) -> Path:

@@ -25,7 +25,8 @@ from equipoise.journal.sqlite import MARK_LENGTH
 from equipoise.journal.writer import MAX_AT_ONCE, Commit
 from equipoise.learners import OFUL, UCB, Constant
 from equipoise.portfolio import Event
-from tests.journal.shop import Flaky, image, make, make_flaky, memory_folder, offers, play, reopened
+from equipoise.types import Action, Context, State
+from tests.journal.shop import Flaky, image, make, make_flaky, memory_folder, offers, play, reopened, wait_until
 
 numbers = st.floats(0.0, 1.0, allow_nan=False, width=32)
 operations = st.one_of(
@@ -164,6 +165,76 @@ def test_a_snapshot_saves_time_and_nothing_else(tmp_path: Path) -> None:
 def damage(path: Path, statement: str, *arguments: object) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         assert connection.execute(statement, arguments).rowcount > 0
+
+
+def test_a_snapshot_is_of_a_frozen_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Making the whole state while the portfolio waits takes seconds with many open decisions."""
+    with reopened(tmp_path / "shop.db", make) as live:
+        play(live, 20)
+        monkeypatch.setattr(Portfolio, "state", lambda portfolio: pytest.fail("it made the whole state"))
+        assert live.snapshot() == live.journal.last_seq
+        assert live.redact(["round 1"]) == 2
+
+
+class Lent:
+    """A learner that is not registered, lends its own array as its state, and sometimes has none."""
+
+    name, busy = "lent", False
+
+    def __init__(self) -> None:
+        self.updates = np.zeros(1)
+
+    def decide(self, context: Context) -> Action:
+        return int(self.updates[0]) % 2
+
+    def learn(self, context: Context, action: Action, reward: float) -> None:
+        self.updates += 1.0
+
+    def config(self) -> dict[str, Any]:
+        return {}
+
+    def state(self) -> State:
+        if self.busy:
+            raise RuntimeError("the model is being trained")
+        return {"updates": self.updates}
+
+    def restore(self, state: State) -> None:
+        self.updates[:] = state["updates"]
+
+
+def test_a_snapshot_is_the_state_at_its_event_whatever_a_learner_lends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, put = tmp_path / "shop.db", SQLiteJournal.put_snapshot
+    live = reopened(path, lambda: Portfolio([Lent(), UCB(2)], seed=1))
+    play(live, 20)
+
+    def put_slowly(*arguments: Any, **options: Any) -> int:
+        play(live, 20, 20)
+        return put(*arguments, **options)
+
+    monkeypatch.setattr(SQLiteJournal, "put_snapshot", put_slowly)
+    live.snapshot()
+    expected = digest(live._portfolio)
+    live.close(snapshot=False)
+    assert digest(recover(SQLiteJournal(path), Portfolio([Lent(), UCB(2)], seed=1)).portfolio) == expected
+
+
+def test_a_learner_that_cannot_be_saved_now_ends_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the mend, no snapshot was stored until the next start, and nothing said so."""
+
+    def of_lent() -> Portfolio:
+        return Portfolio([Lent(), UCB(2)], seed=1)
+
+    with equipoise.open(tmp_path / "shop.db", of_lent, snapshot_every=20) as live:
+        monkeypatch.setattr(Lent, "busy", True)
+        play(live, 15)
+        wait_until(lambda: live.journal_health()["snapshot_error"] == "the model is being trained")
+        assert live.journal_health()["snapshot"] == 0
+        monkeypatch.setattr(Lent, "busy", False)
+        play(live, 15, 15)
+        wait_until(lambda: live.journal_health()["snapshot"] > 0)
+        assert live.journal_health()["snapshot_error"] == ""
 
 
 @pytest.fixture

@@ -15,7 +15,14 @@ from typing import Any
 import pytest
 
 from equipoise.config import parse
-from equipoise.errors import DuplicateReward, EquipoiseError, InvalidArgument, StoreConflict, UnreadableFile
+from equipoise.errors import (
+    DuplicateReward,
+    EquipoiseError,
+    FileUnavailable,
+    InvalidArgument,
+    StoreConflict,
+    UnreadableFile,
+)
 from equipoise.journal import LivePortfolio, SQLiteJournal, archive, digest, rebuild, recover, retention, schema
 from equipoise.journal.archive import Archive
 from equipoise.journal.maintenance import backup, compare, restore
@@ -385,6 +392,55 @@ def test_backup_and_restore_of_an_archived_journal(tmp_path: Path) -> None:
     assert sum(1 for _ in whole.read()) == SQLiteJournal(other).last_seq
 
 
+def test_the_journal_remembers_the_folder_of_its_archive(tmp_path: Path) -> None:
+    """Settings without a folder, after others with one, had it look for older events in the default folder."""
+    path = tmp_path / "shop.db"
+    with reopened(path, make) as live:
+        play(live, ROUNDS)
+        retain(live, Retention(events="1s", ids="1s", archive="old"))
+        before = live.journal.archived
+    with reopened(path, make) as live:
+        play(live, 30, ROUNDS)
+        retain(live)
+        assert live.journal.archived > before
+        assert [event.seq for event in Archive(live.journal).read()] == list(range(1, live.journal.last_seq + 1))
+    assert not (tmp_path / "shop.db.archive").exists()
+
+
+def test_the_snapshots_of_a_removal_are_the_newest_ones(tmp_path: Path) -> None:
+    """Health and metrics said that there was none, and another one was stored at the same event."""
+    live = serve_people(tmp_path / "shop.db", 10)
+    live.redact(["round 3"])
+    info = live.journal.snapshots()[0]
+    health = live.journal_health()
+    assert (health["snapshot"], health["state_bytes"]) == (info.seq, info.size) == (live.journal.last_seq, info.size)
+    live.close()
+    assert live.journal.snapshots()[0] == info
+
+
+@pytest.mark.parametrize("change", ["moved", "another folder", "one file gone"])
+def test_contexts_that_may_be_in_a_missing_archive_are_not_said_to_be_gone(tmp_path: Path, change: str) -> None:
+    path, folder = tmp_path / "shop.db", tmp_path / "shop.db.archive"
+    live = serve_people(path)
+    retain(live)
+    archived = live.journal.archived // 2
+    if change == "moved":
+        folder.rename(tmp_path / "elsewhere")
+    elif change == "another folder":
+        live.retain(Retention(archive="new"))
+    else:
+        (folder / "000000000021.db").rename(tmp_path / "away.db")
+    events = live.journal.last_seq
+    with pytest.raises(FileUnavailable, match="were archived, but"):
+        live.redact(["round 11"])
+    assert live.journal.last_seq == events
+    assert live.redact([f"round {archived + 1}"]) == 2  # all its events are in the journal
+    if change == "one file gone":
+        (tmp_path / "away.db").rename(folder / "000000000021.db")
+        assert live.redact(["round 11"]) == 2
+    live.close()
+
+
 def test_settings() -> None:
     content = {"version": 1, "name": "offers", "learner": [{"use": "UCB", "arms": 3}]}
     table = {"contexts": "30d", "events": "90d", "ids": "7d", "archive": "old"}
@@ -519,3 +575,22 @@ def test_rows_removed_before_their_segment_is_durable_are_noticed(
         retain(live)
         with pytest.raises(UnreadableFile, match="does not have event 1"):
             list(Archive(live.journal).read())
+
+
+def test_a_unit_is_forgotten_in_the_archive_too(tmp_path: Path) -> None:
+    """Its name is nowhere afterwards; without a file of the archive, nothing is said to be removed."""
+    path = tmp_path / "shop.db"
+    with reopened(path, lambda: Portfolio([Constant(0), Constant(1)], sticky="1s")) as live:
+        for t in range(ROUNDS):
+            decision = live.decide(None, unit=("anna-maria", "bobby-lee")[t % 2], at=1.0 + 2.0 * t)
+            live.learn(decision, 1.0, at=1.0 + 2.0 * t)
+        retain(live)
+        assert live.journal.archived == 100 and len(files_with(tmp_path, "anna-maria")) > 3
+        gone = tmp_path / "shop.db.archive" / "000000000021.db"
+        gone.rename(tmp_path / "elsewhere")
+        with pytest.raises(FileUnavailable, match="does not have event 21"):
+            live.redact(unit="anna-maria")
+        (tmp_path / "elsewhere").rename(gone)
+        assert live.redact(unit="anna-maria") == ROUNDS
+        assert live.redact(unit="anna-maria") == 0
+    assert files_with(tmp_path, "anna-maria") == set() and files_with(tmp_path, "bobby-lee") != set()

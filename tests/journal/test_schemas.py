@@ -141,7 +141,7 @@ def test_lists_of_earlier_releases_are_numbers_with_the_same_columns(number: int
     wanted = Schema({"age": Number(scaled=False, missing="zero")})
     with equipoise.open(path) as live:
         assert live.settings.schema == live.declared.schema == live.schema == wanted
-        offers = [{"id": "red", "features": [0.5, 0.1, 0.2]}, {"id": "blue", "features": [0.1, 0.1, 0.2]}]
+        offers: list[Any] = [{"id": "red", "features": [0.5, 0.1, 0.2]}, {"id": "blue", "features": [0.1, 0.1, 0.2]}]
         decision = live.decide({"age": 17}, offers=offers)
         columns = Offers([each["features"] for each in offers], [17.0], ["red", "blue"])
         assert live.open_decisions()[decision.id][1] == columns

@@ -9,8 +9,8 @@ import pytest
 
 from equipoise import Portfolio, Proposal
 from equipoise.bounds import Power
-from equipoise.errors import InvalidArgument
-from equipoise.features import Columns, Offers
+from equipoise.errors import InvalidArgument, UnknownName
+from equipoise.features import Columns, Offers, OneHot
 from equipoise.learners import OFUL, LinearThompson
 from equipoise.portfolio import Event
 from equipoise.portfolio.pool import FIRST_PAUSE, MAX_FAILURES
@@ -94,6 +94,36 @@ def test_events_without_refusals_are_as_before() -> None:
     portfolio, events = with_events("the default")
     portfolio.learn(portfolio.decide(GOOD), 0.5)
     assert "refused" not in events[0].data
+
+
+@pytest.mark.parametrize("share_data", [True, False])
+def test_an_unknown_id_is_refused_and_pauses_nobody(share_data: bool) -> None:
+    """One learner does not read ids. The other one was paused, by ids that anybody may send."""
+    known, unknown = Offers([[0.5], [0.5]], None, ["red", "blue"]), Offers([[0.5], [0.5]], None, ["red", "gray"])
+    learners = [OFUL(1, name="features"), OFUL(features=OneHot(["red", "blue"]), name="ids")]
+    portfolio, events = Portfolio(learners, RealizedBalancing(2), share_data=share_data, seed=1), list[Event]()
+    portfolio.on_event(events.append)
+    for t in range(20 * MAX_FAILURES):
+        decision = portfolio.decide(unknown if t % 4 else known)
+        assert t % 4 == 0 or decision.learner == 0
+        portfolio.learn(decision, 0.5)
+    row = portfolio.health()["learners"][1]
+    assert (row["state"], row["failures"], row["last_error"], portfolio.failed_updates) == ("active", 0, "", ())
+    assert row["refused"] > 0 and "'gray' is unknown" in row["last_refusal"]
+    assert {event.kind for event in events} == {"decided", "rewarded"}
+
+
+@pytest.mark.parametrize("explore", [0.0, 0.5])
+def test_an_id_that_no_learner_knows_is_an_error_of_the_caller(explore: float) -> None:
+    """It was `NoLearnerAvailable`, which a service answers with 503: send it again."""
+    learners = [OFUL(features=OneHot(["red", "blue"]), scale=scale) for scale in (0.5, 1.0)]
+    portfolio = Portfolio(learners, explore=explore, seed=1)
+    portfolio.learn(portfolio.decide(Offers(None, None, ["red", "blue"])), 0.5)
+    before = saved(portfolio)
+    for _ in range(10):
+        with pytest.raises(UnknownName, match="id of an offer 'gray' is unknown"):
+            portfolio.decide(Offers(None, None, ["red", "gray"]))
+    assert saved(portfolio) == before
 
 
 def test_a_learner_that_shares_data_refuses_in_learn_alone() -> None:

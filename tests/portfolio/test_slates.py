@@ -12,7 +12,7 @@ import pytest
 import equipoise
 from equipoise import Portfolio
 from equipoise.errors import DuplicateDecision, InvalidArgument
-from equipoise.features import Offers
+from equipoise.features import Number, Offers, Schema
 from equipoise.journal import digest
 from equipoise.learners import OFUL, UCB, EpsilonGreedy
 from equipoise.portfolio import Event
@@ -159,3 +159,19 @@ def test_a_slate_folds() -> None:
     for event in events:
         twin.apply(event)
     assert digest(twin) == digest(portfolio)
+
+
+def test_a_slate_of_typed_features_is_idempotent_while_scales_are_learned() -> None:
+    """The mask of a slot keeps what the offers were made of, so that a repeated request is recognized."""
+    schema = Schema({"age": Number()}, {"price": Number(0.0, 1.0)})
+    portfolio = Portfolio([OFUL(), UCB(3)], schema=schema, sticky="1h")
+    items = [{"id": each, "features": {"price": k / 3}} for k, each in enumerate(IDS[:3])]
+    first = portfolio.slate({"age": 30.0}, 3, offers=items, id="page")
+    kept = portfolio.slate({"age": 30.0}, 2, offers=items, unit="ann")
+    for t in range(20):
+        portfolio.slate({"age": float(t)}, 3, offers=items)
+    assert portfolio.schema is not None and portfolio.schema.layouts != schema.layouts  # the scale is known by now
+    assert portfolio.slate({"age": 30.0}, 3, offers=items, id="page") == first
+    assert portfolio.slate({"age": 99.0}, 2, offers=items, unit="ann") == kept
+    with pytest.raises(DuplicateDecision):
+        portfolio.slate({"age": 31.0}, 3, offers=items, id="page")

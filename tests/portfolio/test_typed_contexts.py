@@ -39,6 +39,11 @@ def events_of(portfolio: Portfolio) -> list[Event]:
     return events
 
 
+def offers_of(portfolio: Portfolio, context: Any, features: Any = None) -> Offers:
+    assert portfolio.schema is not None
+    return portfolio.schema.offers(context, features, ids=NAMES)
+
+
 def play(portfolio: Any, rounds: int, start: int = 0, **options: Any) -> list[Any]:
     decisions = []
     for t in range(start, start + rounds):
@@ -91,7 +96,7 @@ def test_rounds_are_those_of_the_same_columns() -> None:
     typed, plain = make(explore=0.1), make(explore=0.1)
     waiting = []
     for t in range(80):
-        context = typed.schema.offers(visitor(t), [each["features"] for each in ITEMS], ids=NAMES)  # type: ignore
+        context = offers_of(typed, visitor(t), [each["features"] for each in ITEMS])
         columns = Offers(context.actions, context.shared, NAMES)
         one, other = typed.decide(visitor(t), offers=ITEMS, propensity=True), plain.decide(columns, propensity=True)
         assert one[1:] == other[1:]
@@ -172,7 +177,7 @@ def test_a_scale_is_learned_and_then_fixed() -> None:
     portfolio = make()
     events, offers = events_of(portfolio), []
     for t in range(60):
-        offers.append(portfolio.schema.offers(visitor(t), ids=NAMES))  # type: ignore[union-attr]
+        offers.append(offers_of(portfolio, visitor(t)))
         portfolio.learn(portfolio.decide(visitor(t)), 0.5)
     values = [visitor(t)["user"]["age"] for t in range(N_FIRST)]
     low, high = np.mean(values) - 2 * np.std(values), np.mean(values) + 2 * np.std(values)
@@ -183,7 +188,7 @@ def test_a_scale_is_learned_and_then_fixed() -> None:
     assert seen == [{"context": {"user.age": float(each)}, "actions": {}} for each in values] + [None] * 30
     kinds = [event.kind for event in events]
     assert kinds.index("scaled") == kinds.index("decided", 2 * N_FIRST - 2) + 1, "right after the round that tells it"
-    column = [list(each.shared[4:6]) for each in offers]  # the age, and whether it is missing
+    column = [list(np.asarray(each.shared)[4:6]) for each in offers]  # the age, and whether it is missing
     assert column[:N_FIRST] == [[0.0, 1.0]] * N_FIRST
     assert column[N_FIRST] == [pytest.approx((20 + N_FIRST - (low + high) / 2) / ((high - low) / 2)), 0.0]
 

@@ -135,6 +135,27 @@ def test_a_frozen_state_is_that_of_one_moment(kind: str) -> None:
         assert plain == later
 
 
+@pytest.mark.parametrize("kind", ["default", "deadline", "in order"])
+def test_a_freeze_makes_rows_of_few_decisions(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where learners learn in order, it made one of each: 1.4 s for 20,000 open decisions."""
+    with recent(3):
+        traffic = Traffic(kind, 1)
+        traffic.run(0, 260)
+        live, rows = traffic.portfolio, 0
+        unfinished, to_row = len(live.unfinished), tickets.Ticket.to_row
+
+        def counted(ticket: tickets.Ticket) -> Any:
+            nonlocal rows
+            rows += 1
+            return to_row(ticket)
+
+        monkeypatch.setattr(tickets.Ticket, "to_row", counted)
+        frozen = live.frozen()
+        assert rows <= 6 < unfinished / 3
+        made(frozen)
+        assert rows <= 6
+
+
 def test_blocks_that_are_not_copied_before_they_change_would_be_noticed() -> None:
     """The control of the test above."""
 

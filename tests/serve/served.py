@@ -28,6 +28,23 @@ arms = 3
 name = "greedy"
 epsilon = 0.1
 """
+BANNERS = """
+version = 1
+name = "banners"
+sticky = "7d"
+[reward]
+range = [0, 1]
+[actions]
+names = ["red", "blue", "green"]
+[[learner]]
+use = "UCB"
+arms = 3
+[[learner]]
+use = "EpsilonGreedy"
+arms = 3
+epsilon = 0.5
+name = "greedy"
+"""
 COLORS = """
 version = 1
 name = "colors"

@@ -194,14 +194,17 @@ def test_an_id_that_the_portfolio_will_give_out_is_refused(service: TestClient) 
     assert service.post(path, json={}).json()["id"] == f"{epoch}-{int(number) + 1}"
 
 
-def test_of_a_repeated_key_the_last_counts(service: TestClient) -> None:
-    """JSON leaves it open; whoever checks requests before us must read them alike."""
-    path = "/v1/portfolios/arms"
-    assert service.post(f"{path}/decide", content='{"id": "k1", "id": "k2"}', headers=JSON).json()["id"] == "k2"
-    answer = service.post(f"{path}/rewards", content='{"id": "k1", "id": "k2", "reward": 0, "reward": 1}', headers=JSON)
-    assert answer.json()["id"] == "k2"
-    assert service.post(f"{path}/rewards", json={"id": "k2", "reward": 1.0}).status_code == 200
-    assert service.post(f"{path}/rewards", json={"id": "k2", "reward": 0.0}).status_code == 409
+def test_a_key_that_stands_twice_is_refused(service: TestClient) -> None:
+    """JSON leaves open which of the values counts, and whoever checks requests before us may read the other one."""
+    path, before = "/v1/portfolios/arms", rounds(service)
+    for route, body in (
+        ("decide", '{"id": "k1", "id": "k2"}'),
+        ("decide", '{"id": "k1", "\\u0069d": "k1"}'),
+        ("rewards", '{"id": "k1", "id": "k2", "reward": 0, "reward": 1}'),
+        ("withdraw", '{"id": "k1", "id": "k2"}'),
+    ):
+        check_problem(service.post(f"{path}/{route}", content=body, headers=JSON), 422, "invalid-argument")
+    assert rounds(service) == before
 
 
 def test_a_compressed_body_is_not_unpacked(service: TestClient) -> None:
@@ -255,7 +258,7 @@ def test_paths_methods_and_media_types(service: TestClient) -> None:
         "POST",
     ]
     for kind in ("text/plain", "application/x-www-form-urlencoded", "application/x-ndjson", ""):
-        answer = service.post("/v1/portfolios/arms/decide", content="{}", headers={"Content-Type": kind})
+        answer = service.post("/v1/portfolios/arms/withdraw", content="{}", headers={"Content-Type": kind})
         check_problem(answer, 415, "unsupported-media-type")
 
 
@@ -283,7 +286,12 @@ REFUSALS: list[tuple[str, str, dict[str, Any], int]] = [
     ("GET", "/v1/portfolios/arms/learners/none", {}, 404),
     ("PATCH", "/v1/portfolios/arms/learners/none", {"json": {"state": "active"}}, 404),
     ("POST", "/v1/portfolios/arms/decide", {"content": "{}"}, 415),
-    ("POST", "/ofrep/v1/evaluate/flags", {"json": {}}, 404),
+    ("POST", "/ofrep/v1/evaluate/flags/", {"json": {}}, 404),
+    ("GET", "/ofrep/v1/evaluate/flags", {}, 405),
+    ("PUT", "/v1/portfolios", {"json": {}}, 405),
+    ("POST", "/v1/portfolios", {"json": {}}, 422),
+    ("DELETE", "/v1/portfolios/arms", {}, 409),
+    ("DELETE", "/v1/portfolios/none", {}, 404),
     ("GET", "/ofrep/v1/evaluate/flags/arms", {}, 405),
     ("GET", "/metrics", {"headers": {"Host": "evil.example"}}, 421),
     ("GET", "/v1/portfolios", {"headers": {"Origin": "https://evil.example"}}, 403),

@@ -352,6 +352,20 @@ def test_what_is_not_http_is_refused_at_once(sent: bytes) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("behind", [b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n", b"BREW\r\n\r\n"])
+@pytest.mark.parametrize("first", [HEALTH, CHUNKED + b"2\r\n{}\r\n0\r\n\r\n"])
+def test_what_is_refused_behind_an_answer_is_told_so(first: bytes, behind: bytes) -> None:
+    """A request that is refused at the end of its headers ended the connection without a word."""
+
+    async def main() -> None:
+        connection, transport = await connect()
+        connection.data_received(first + behind)
+        await settle()
+        assert re.findall(rb"HTTP/1.1 (\d+)", transport.written) == [b"200", b"400"] and transport.closed
+
+    asyncio.run(main())
+
+
 def test_an_answer_under_way_is_not_broken_by_what_comes_behind() -> None:
     async def main() -> None:
         connection, transport = await connect()
@@ -497,18 +511,40 @@ class Strict(Transport):
         super().write(data)
 
 
-@pytest.mark.parametrize("behind", [HEALTH * 2, HEALTH], ids=["refused", "lost"])
-def test_nothing_is_written_to_a_connection_that_has_ended(behind: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_written_to_a_connection_that_has_ended(caplog: pytest.LogCaptureFixture) -> None:
     """Only the last request was told that its client has gone; each other one left a traceback in the log."""
 
     async def main() -> None:
         connection, transport = await connect(transport=Strict())
-        connection.data_received(CHUNKED + b"2\r\n{}\r\n0\r\n\r\n" + behind)
-        if behind == HEALTH:
-            transport.closed = True
-            connection.connection_lost(None)
+        connection.data_received(CHUNKED + b"2\r\n{}\r\n0\r\n\r\n" + HEALTH)
+        transport.closed = True
+        connection.connection_lost(None)
         await settle()
-        assert transport.closed and not [each for each in caplog.records if each.exc_info]
+        assert not transport.written and not [each for each in caplog.records if each.exc_info]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 1_000])
+def test_requests_behind_a_body_in_chunks_are_parsed_after_its_answer(n: int) -> None:
+    """The body of one that asked for another protocol was lost, and what came of it later was a request of its own.
+
+    With more than one, the connection ended without any answer.
+    """
+    hidden = DECIDE + b'Content-Length: 16\r\n\r\n{"id": "hidden"}'
+    upgrade = b"Upgrade: websocket\r\nConnection: Upgrade\r\nContent-Length: %d\r\n\r\n" % len(hidden)
+    chunks = b"2;a=b\r\n{}\r\n0\r\nUpgrade: trailer\r\n\r\n"
+    sent = CHUNKED + chunks + DECIDE + upgrade + hidden + HEALTH + HEALTH
+
+    async def main() -> None:
+        connection, transport = await connect()
+        for start in range(0, len(sent), n):
+            connection.data_received(sent[start : start + n])
+            if n > 1:
+                await settle()
+        await settle()
+        statuses = re.findall(rb"HTTP/1.1 (\d+)", transport.written)
+        assert statuses == [b"200", b"400", b"200", b"200"] and b"hidden" not in transport.written
 
     asyncio.run(main())
 

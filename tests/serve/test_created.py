@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import signal
 import subprocess
@@ -142,6 +141,7 @@ WRONG: dict[str, tuple[Any, int, str]] = {
     "a large array": ({"learner": [{"use": "OFUL", "dim": 1_000_000}]}, 422, ""),
     "a wrong table": ({"reward": 3}, 422, "reward is 3, but must be a table"),
     "a wrong setting of the portfolio": ({"sticky": 5}, 422, "sticky is 5"),
+    "a folder": ({"retention": {"events": "7d", "archive": "../out"}}, 422, "archive of [retention] is given"),
     "null": ({"selector": None}, 422, "selector is None, but must be a table"),
 }
 
@@ -240,7 +240,8 @@ def test_a_failed_portfolio_can_be_reopened_or_archived(tmp_path: Path) -> None:
     whole = document.read_text()
     document.write_text(whole[: len(whole) // 2])
     with open_service(data) as service:
-        assert decide(service).status_code in (404, 503)
+        refused = decide(service)
+        assert refused.status_code == 503 and "banners.json: " in refused.json()["detail"]
         assert create(service).status_code == 409
         document.write_text(whole)
         service.portal.call(reload_files, service_of(service), data.with_name("files"), data / "tokens.json")
@@ -279,8 +280,8 @@ def test_there_are_only_so_many(tmp_path: Path) -> None:
         assert answer.status_code == 409 and "2 portfolios are served, which is the maximum" in answer.json()["detail"]
 
 
-def test_a_file_of_the_same_name_takes_precedence(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Both cannot be served: the file is, and the document is refused by its name until one of them goes."""
+def test_a_file_of_the_same_name_is_refused_with_the_document(tmp_path: Path) -> None:
+    """Both cannot be served, so neither is until one of them goes."""
     data = tmp_path / "data"
     with open_service(data) as service:
         create(service)
@@ -289,10 +290,13 @@ def test_a_file_of_the_same_name_takes_precedence(tmp_path: Path, caplog: pytest
     text += '[actions]\nnames = ["red", "blue"]\n[[learner]]\nuse = "UCB"\narms = 2\n'
     text += '[[learner]]\nuse = "EpsilonGreedy"\narms = 2\nepsilon = 0.1\n'
     (data.with_name("files") / "banners.toml").write_text(text)
-    with caplog.at_level(logging.ERROR), open_service(data) as service:
-        assert decide(service).status_code == 200
-        assert any("banners.json" in record.message for record in caplog.records)
+    with open_service(data) as service:
+        refused = decide(service)
+        assert refused.status_code == 503 and "banners.toml and banners.json" in refused.json()["detail"]
         assert service.delete("/v1/portfolios/banners").status_code == 409
+        (data.with_name("files") / "banners.toml").unlink()
+        service.portal.call(reload_files, service_of(service), data.with_name("files"), data / "tokens.json")
+        assert decide(service).status_code == 200
 
 
 KILLED_CREATION = """
@@ -371,3 +375,12 @@ def test_without_a_data_folder_documents_are_forgotten() -> None:
     created.finish()
     created.discard("x")
     assert "x" not in created
+
+
+def test_the_example_of_the_description_can_be_created(service: TestClient) -> None:
+    document = service.get("/openapi.json").json()
+    content = document["paths"]["/v1/portfolios"]["post"]["requestBody"]["content"]["application/json"]
+    (example,) = content["examples"].values()
+    assert service.post("/v1/portfolios", json=example["value"]).status_code == 201
+    offers = [{"id": id_, "features": [0.1, 0.2, x]} for id_, x in (("a", 0.3), ("b", -0.3))]
+    assert decide(service, example["value"]["name"], offers=offers, unit="ann").status_code == 200

@@ -20,6 +20,7 @@ pytest.importorskip("playwright", reason="needs playwright")
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from equipoise.serve import Client
+from equipoise.serve.routes import OPERATIONS
 from equipoise.serve.tokens import add_token, remove_token
 from tests.serve.browser import CHROMIUM, FLAGS, Running, axe_source, watched_page
 from tests.serve.served import ARMS, COLORS
@@ -293,3 +294,23 @@ def wait_until(condition: Callable[[], bool]) -> None:
             return
         time.sleep(0.05)
     raise AssertionError("it did not happen within ten seconds")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_of_the_routes(site: Site, browser: Browser, width: int) -> None:
+    """It describes every route, without the network and under the policy of the dashboard."""
+    with watched_page(browser, viewport={"width": width, "height": 900}) as page:
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(f"{site.url}/docs#decide")
+        expect(page.locator("details.operation")).to_have_count(len(OPERATIONS))
+        expect(page.locator("#decide")).to_have_attribute("open", "")
+        expect(page.locator("#decide")).not_to_contain_text("For arms")  # a stranger sees no portfolios
+        page.get_by_label("Token").fill(site.admin)
+        page.get_by_role("button", name="Show my portfolios as examples").click()
+        expect(page.locator("#decide")).to_contain_text("For arms")
+        page.locator("nav a", has_text="create_portfolio").click()
+        expect(page.locator("#create_portfolio pre").first).to_contain_text('"sticky": "7d"')
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert all(url.startswith(site.url) for url in asked)
+        assert serious_faults(page) == []

@@ -17,6 +17,7 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
 
 from equipoise.errors import InvalidArgument, JournalBusy, JournalFailed, StoreConflict, UnreadableFile
+from equipoise.journal import SQLiteJournal
 from equipoise.journal.writer import Writer
 from equipoise.portfolio import tickets
 from equipoise.selectors.realized_balancing import HEAD_START
@@ -63,6 +64,33 @@ def test_ids_outlive_what_the_portfolio_remembers(tmp_path: Path, monkeypatch: p
         assert [answer.status_code for answer in again] == [200] * 6
         assert service.post(f"{ARMS_PATH}/rewards", json={"id": "d0", "reward": 0.6}).status_code == 409
         assert service.get(ARMS_PATH).json()["health"]["rounds"] == 6
+
+
+def test_a_reward_that_counted_is_never_called_late(tmp_path: Path) -> None:
+    """After a restart, its repetition was, if a later decision had expired, and an event was kept of each."""
+    text, rewards = ARMS + "[reward]\ndeadline = 3\ndefault = 0.0\n", f"{ARMS_PATH}/rewards"
+    with client(text, data=tmp_path) as service:
+        for k in range(9):
+            service.post(f"{ARMS_PATH}/decide", json={"id": f"d{k}"})
+            if k < 2:
+                assert service.post(rewards, json={"id": f"d{k}", "reward": 0.5}).status_code == 200
+        assert service.post(f"{ARMS_PATH}/withdraw", json={"id": "d8"}).status_code == 200
+        for k in range(9, 18):
+            service.post(f"{ARMS_PATH}/decide", json={"id": f"d{k}"})
+    for _ in range(2):
+        with client(text, data=tmp_path) as service:
+            for k in range(2):
+                assert service.post(rewards, json={"id": f"d{k}", "reward": 0.5}).status_code == 200
+                other = service.post(rewards, json={"id": f"d{k}", "reward": 0.75})
+                assert other.status_code == 409 and other.json()["type"].endswith("duplicate-reward")
+            for id_, kind in (("d2", "late-reward"), ("d8", "duplicate-reward")):
+                answer = service.post(rewards, json={"id": id_, "reward": 0.5})
+                assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (409, kind)
+            lines = b"".join(b'{"id": "d%d", "reward": 0.5}\n' % k for k in (0, 1, 2))
+            batch = service.post(rewards, content=lines, headers={"Content-Type": "application/x-ndjson"})
+            assert [json.loads(line)["status"] for line in batch.text.splitlines()] == [200, 200, 409]
+    ignored = [event.data["id"] for event in SQLiteJournal(tmp_path / "arms.db").read() if event.kind == "ignored"]
+    assert set(ignored) == {"d2"}
 
 
 def test_a_corrupt_journal_is_refused(tmp_path: Path) -> None:

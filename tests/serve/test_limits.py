@@ -11,11 +11,14 @@ import pytest
 from starlette.testclient import TestClient
 
 from equipoise import Portfolio
+from equipoise.bounds import Observed
 from equipoise.errors import InvalidArgument
 from equipoise.features import Offers
 from equipoise.learners import OFUL, UCB
-from equipoise.selectors import RealizedBalancing
-from equipoise.serve.hosted import BYTES_OF_DECISION, Hosted, Limits, size_of
+from equipoise.portfolio.updates import BYTES_OF_DECISION, size_of
+from equipoise.selectors import BalancedElimination, RealizedBalancing
+from equipoise.serve.failures import TooManyOpen
+from equipoise.serve.hosted import Hosted, Limits
 from equipoise.serve.service import Settings
 from equipoise.serve.tokens import Token, Tokens, digest_of
 from tests.serve.served import ARMS, COLORS, LINEAR, client, service_of
@@ -146,6 +149,59 @@ def test_the_size_is_counted_once_and_given_back() -> None:
         hosted.reward(id_, 1.0, None)
     assert hosted.arrivals.bytes == 0 and len(hosted.arrivals) == 0
     assert not hosted.arrivals.excess(None, Limits(1, share=1.0), "a")
+
+
+WAITING: dict[str, Callable[[], Portfolio]] = {
+    "rows": lambda: Portfolio([OFUL(2), OFUL(4)], seed=1),
+    "held": lambda: Portfolio([OFUL(2), OFUL(4)], seed=1, deadline=100_000, default_reward=0.0),
+    "in order": lambda: Portfolio([OFUL(4)], BalancedElimination([Observed()]), seed=1),
+}
+
+
+def wait_behind(hosted: Hosted, rounds: range, share: float, limits: Limits = Limits()) -> None:  # noqa: B008
+    """Reward a share of some rounds, but not the first one."""
+    rng = np.random.default_rng(1)
+    for k in rounds:
+        hosted.decide(Offers(rng.random((3, 4)) / 4), f"d{k}", limits)
+        if k and rng.random() < share:
+            hosted.reward(f"d{k}", 0.5, None)
+
+
+@pytest.mark.parametrize("kind", WAITING)
+def test_rewards_behind_a_missing_one_have_a_limit(kind: str) -> None:
+    """They had none, so a client that reports all rewards but one could fill the memory."""
+    live, share = WAITING[kind](), 0.5 if kind == "held" else 1.0
+    with pytest.raises(TooManyOpen, match=r"rewards behind missing ones, take 1\d+ bytes"):
+        wait_behind(Hosted(live), range(5_000), share, Limits(bytes=150_000))
+    assert live.waiting_bytes > 15_000
+    assert live.health()["waiting_bytes"] == Portfolio.from_state(live.state()).waiting_bytes == live.waiting_bytes
+    for id_ in live.pending:
+        live.learn(id_, 0.5)
+    assert live.waiting_bytes == 0 or kind == "held"
+
+
+@pytest.mark.parametrize("kind", WAITING)
+def test_the_size_of_what_waits_is_right_within_a_factor_of_two(kind: str) -> None:
+    hosted, share = Hosted(WAITING[kind]()), 0.5 if kind == "held" else 1.0
+    wait_behind(hosted, range(600), share)
+    hosted._settled = {}  # type: ignore[assignment]  # bounded by a number
+    live = hosted.portfolio
+    live._state.drift.monitor = None
+    live._state.tickets.callers.restore([])
+    before = hosted.arrivals.bytes + live.waiting_bytes
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for k in range(600, 2_600):
+            wait_behind(hosted, range(k, k + 1), share)
+            live._state.drift.monitor = None
+        hosted._settled = {}  # type: ignore[assignment]
+        live._state.tickets.callers.restore([])
+        gc.collect()
+        grown = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert 0.5 < grown / (hosted.arrivals.bytes + live.waiting_bytes - before) < 2.0
 
 
 BIG = {"use": "OFUL", "settings": {"dim": 10_000}}

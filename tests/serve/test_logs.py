@@ -133,6 +133,25 @@ def test_lines_are_written_in_order_and_all_of_them_at_the_end() -> None:
     assert suppressed_lines(logger) == {}
 
 
+class Unprintable:
+    def __repr__(self) -> str:
+        raise ValueError("no text")
+
+
+def test_a_line_that_cannot_be_formatted_is_no_error_of_the_one_who_logs() -> None:
+    """The portfolio logs in the middle of changes."""
+    read_end, write_end = os.pipe()
+    writer = LineWriter(write_end)
+    logger = logger_of(writer)
+    logger.info("%d rows", "many")
+    logger.info("learner %r", Unprintable())
+    writer.close()
+    os.close(write_end)
+    rows = lines_of(read_end)
+    assert len(rows) == 2
+    assert all("test_logs.py" in row["message"] and "could not be formatted" in row["message"] for row in rows)
+
+
 def test_a_full_queue_drops_lines_and_says_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "PERIOD_SECONDS", 0.01)
     read_end, write_end = os.pipe()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
 pytest.importorskip("uvicorn", reason="needs the extra serve")
 
 from equipoise.config import parse
-from equipoise.errors import EquipoiseError, JournalLocked
+from equipoise.errors import EquipoiseError, InvalidArgument, JournalLocked
 from equipoise.journal import SQLiteJournal
+from equipoise.serve.server import bind
 from equipoise.serve.service import open_in
 from equipoise.serve.tokens import Token, Tokens, digest_of
 from tests.serve.served import ARMS, client, configs
@@ -91,6 +93,16 @@ def test_a_second_service_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     assert first.failure is None
     first.close()
     open_in(tmp_path)(config).close()
+
+
+def test_an_address_that_is_taken_is_said_in_a_line() -> None:
+    with closing(bind("127.0.0.1", 0)) as taken:
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(InvalidArgument, match=rf"^--host is '127\.0\.0\.1' and --port is {port}, but: Address al"):
+            bind("127.0.0.1", port)
+    with pytest.raises(InvalidArgument, match=r"^--host is '192\.0\.2\.1' and --port is 0, but: "):  # of no machine
+        bind("192.0.2.1", 0)
 
 
 def test_a_journal_holds_each_repeated_request_once(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 
 from equipoise.errors import InvalidArgument
 from equipoise.learners import OFUL
-from equipoise.serve.reloading import apply_file
+from equipoise.serve.reloading import apply_file, reopen
 from equipoise.serve.server import reload_files
 from equipoise.serve.service import Service, Settings, open_in, open_in_memory
 from equipoise.serve.tokens import Tokens
@@ -59,17 +59,49 @@ def test_a_change_of_several_parts_is_taken_in_as_a_whole_or_not_at_all(caplog: 
     assert facts(service) == (("OFUL(d=2)", "OFUL(d=4)"), 5)
 
 
-def test_a_second_file_of_the_same_name_is_rejected(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It would change the portfolio of the first file, which would change it back."""
-    service = Service(Tokens(), Settings(), open_in_memory)
-    for name, text in (("a.toml", NESTED), ("b.toml", NESTED + WIDE)):
-        (tmp_path / name).write_text(text)
-    with caplog.at_level(logging.ERROR, "equipoise.serve"):
+def write(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).write_text(text)
+
+
+@pytest.mark.parametrize("copy", [NESTED + WIDE, 'version = \nname = "nested"\n'])
+@pytest.mark.parametrize("name", ["a.toml", "nested.copy.toml"])
+def test_files_with_the_same_name_are_all_refused_at_a_start(name: str, copy: str, tmp_path: Path) -> None:
+    """Each would change what the others say: the copy that someone left was served, if its name came first."""
+    service = Service(Tokens(), Settings(), open_in(tmp_path / "data"))
+    write(tmp_path, {"nested.toml": NESTED, "other.toml": NESTED.replace('"nested"', '"other"'), name: copy})
+    for _ in range(2):
         asyncio.run(reload_files(service, tmp_path, tmp_path / "tokens.json"))
-    assert facts(service)[0] == ("OFUL(d=2)", "OFUL(d=4)")
-    (message,) = [record.getMessage() for record in caplog.records]
-    assert message.endswith("is not served: name is 'nested', but must differ from those of the other portfolios")
-    assert service.ready and service.n_failed() == 1 and list(service.failed) == ["b.toml"]
+        assert list(service.portfolios) == ["other"] and list(service.failed) == ["nested"]
+        cause = f"name is 'nested' in {' and '.join(sorted(['nested.toml', name]))}, but must differ"
+        assert cause in service.failed["nested"].reason and service.ready
+        with pytest.raises(InvalidArgument, match=cause):
+            asyncio.run(reopen(service, "nested"))
+    assert not (tmp_path / "data" / "nested.db").exists()
+    (tmp_path / name).unlink()
+    asyncio.run(reload_files(service, tmp_path, tmp_path / "tokens.json"))
+    assert facts(service)[0] == ("OFUL(d=2)", "OFUL(d=4)") and not service.failed
+    service.close()
+
+
+@pytest.mark.parametrize("name", ["a.toml", "z.toml"])
+def test_a_file_that_takes_the_name_of_another_one_changes_nothing(name: str, tmp_path: Path) -> None:
+    """The learners of the portfolio left for those of the file, and its own portfolio was not served any more."""
+    own = NESTED.replace('"nested"', '"own"')
+    service = Service(Tokens(), Settings(), open_in(tmp_path / "data"))
+    write(tmp_path, {"nested.toml": NESTED, name: own})
+    asyncio.run(reload_files(service, tmp_path, tmp_path / "tokens.json"))
+    before = facts(service)
+    for text in (NESTED + WIDE, own + 'seed = "'):
+        write(tmp_path, {name: text})
+        asyncio.run(reload_files(service, tmp_path, tmp_path / "tokens.json"))
+        assert sorted(service.portfolios) == ["nested", "own"] and not service.failed and facts(service) == before
+        assert service.portfolios["own"].rejected
+        assert (service.portfolios["nested"].rejected != "") == (text == NESTED + WIDE)
+    write(tmp_path, {name: own})
+    asyncio.run(reload_files(service, tmp_path, tmp_path / "tokens.json"))
+    assert not any(served.rejected for served in service.portfolios.values()) and facts(service) == before
+    service.close()
 
 
 @pytest.mark.parametrize("way", ["reload", "restart"])

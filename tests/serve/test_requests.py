@@ -16,26 +16,9 @@ from starlette.testclient import TestClient
 
 from equipoise.serve import handlers
 from equipoise.serve.service import Settings
-from tests.serve.served import ARMS, LINEAR, client
+from tests.serve.served import ARMS, BANNERS, LINEAR, client
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
-BANNERS = """
-version = 1
-name = "banners"
-sticky = "7d"
-[reward]
-range = [0, 1]
-[actions]
-names = ["red", "blue", "green"]
-[[learner]]
-use = "UCB"
-arms = 3
-[[learner]]
-use = "EpsilonGreedy"
-arms = 3
-epsilon = 0.5
-name = "greedy"
-"""
 DECIDE = "/v1/portfolios/banners/decide"
 
 
@@ -98,6 +81,9 @@ def test_a_batch_lets_others_in_between_its_lines(service: TestClient, monkeypat
     monkeypatch.setattr(handlers, "_respond", noted)
     assert len(lines(service, *[{}] * 100)) == 100
     assert sizes == [64, 36]
+    sizes.clear()
+    assert len(lines(service, *[{"k": 3}] * 30, "{", {})) == 32
+    assert sizes == [21, 11]  # a slate counts as its rounds
 
 
 def test_batches_have_limits(service: TestClient) -> None:
@@ -217,7 +203,7 @@ def test_decisions_of_units_count_toward_the_limits() -> None:
             if answer.status_code != 200:
                 break
             service.post("/v1/portfolios/banners/rewards", json={"id": answer.json()["id"], "reward": 1})
-        assert answer.status_code == 503 and "those that units keep" in answer.json()["detail"]
+        assert answer.status_code == 503 and "that units keep" in answer.json()["detail"]
         assert 20 < k < 70
         assert decide(service, unit="user-3")["action_id"] in ("red", "blue", "green")  # which needs no room
     with client(BANNERS, settings=Settings(max_open=2)) as service:

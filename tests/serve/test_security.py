@@ -15,12 +15,13 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
 
 from equipoise.errors import InvalidArgument, UnknownName, UnreadableFile
+from equipoise.serve.app import create_app
 from equipoise.serve.logs import JsonFormatter
 from equipoise.serve.routes import OPERATIONS, Operation
 from equipoise.serve.server import check_names, connection_limit, file_limit, hosts_for, reload_files
 from equipoise.serve.service import LOOPBACK_HOSTS, Service, Settings, open_in_memory
 from equipoise.serve.tokens import Tokens, add_token, digest_of, read_tokens, remove_token, tokens_to_serve
-from tests.serve.served import ARMS, COLORS, client
+from tests.serve.served import ARMS, COLORS, client, configs
 
 SCOPES = ("decide", "reward", "read", "admin")
 
@@ -282,6 +283,34 @@ def test_without_tokens_only_names_of_this_machine_are_served(tmp_path: Path) ->
             assert service.get("/v1/portfolios", headers=headers).status_code == 200
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_without_tokens_the_protocol_of_proxies_is_not_served(tmp_path: Path, anyio_backend: str) -> None:
+    """By itself nginx speaks HTTP/1.0, names no client, and sends the address of the service as `Host`."""
+    secret = add_token(tmp_path / "tokens.json", "one", ["read"])
+    for tokens, version, status in ((None, "1.0", 403), (None, "1.1", 200), (read_tokens, "1.0", 200)):
+        app = create_app(configs(ARMS), tokens=tokens and tokens(tmp_path / "tokens.json"))
+        sent: list[Any] = []
+        headers = [(b"host", b"127.0.0.1:8000"), (b"authorization", b"Bearer " + secret.encode())]
+        scope: Any = {
+            "type": "http",
+            "http_version": version,
+            "method": "GET",
+            "path": "/v1/portfolios",
+            "headers": headers,
+        }
+        scope |= {"query_string": b"", "root_path": "", "scheme": "http", "client": ("127.0.0.1", 0)}
+
+        async def send(message: Any, sent: list[Any] = sent) -> None:
+            sent.append(message)
+
+        async def receive() -> Any:
+            raise AssertionError("it has no body")
+
+        await app(scope, receive, send)
+        assert sent[0]["status"] == status
+
+
 def test_a_folder_that_had_tokens_is_not_served_without(tmp_path: Path) -> None:
     file = tmp_path / "tokens.json"
     assert len(tokens_to_serve(file, required=False)) == 0
@@ -309,6 +338,25 @@ def test_tokens_of_an_older_release_are_required_from_then_on(tmp_path: Path) ->
     add_token(file, "one", ["read"])
     (tmp_path / "tokens.required").unlink()
     tokens_to_serve(file, required=False)
+    file.unlink()
+    with pytest.raises(InvalidArgument, match="the folder has had some"):
+        tokens_to_serve(file, required=False)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_tokens_that_a_reload_finds_are_required_from_then_on(
+    tmp_path: Path, anyio_backend: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file that was copied into the folder was in force, and without it the next start was open again."""
+    file, other = tmp_path / "tokens.json", tmp_path / "other" / "tokens.json"
+    other.parent.mkdir()
+    secret = add_token(other, "one", ["read"])
+    (tmp_path / "arms.toml").write_text(ARMS)
+    service = Service(tokens_to_serve(file, required=False), Settings(), open_in_memory)
+    file.write_text(other.read_text())
+    await reload_files(service, tmp_path / "arms.toml", file)
+    assert service.tokens.find(secret) is not None
     file.unlink()
     with pytest.raises(InvalidArgument, match="the folder has had some"):
         tokens_to_serve(file, required=False)

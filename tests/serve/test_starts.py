@@ -325,6 +325,9 @@ def test_a_removed_file_ends_its_portfolio_and_keeps_its_journal(
             file.unlink()
         asyncio.run(reload_files(service, folder, tokens))  # a folder that is not mounted, perhaps: nothing changes
         assert sorted(service.portfolios) == ["p000", "p001"]
+        folder.rmdir()
+        asyncio.run(reload_files(service, folder, tokens))
+        assert sorted(service.portfolios) == ["p000", "p001"] and not service.failed
 
 
 def test_nothing_to_serve_is_an_error(tmp_path: Path) -> None:
@@ -372,6 +375,27 @@ def test_a_failed_journal_is_opened_again_without_a_restart(tmp_path: Path, monk
         assert made.post("/v1/portfolios/none/reopen").status_code == 404
 
 
+def test_a_journal_that_fails_while_a_file_is_refused_is_opened_again(tmp_path: Path) -> None:
+    """It was left open, and so in use for whoever opened it again."""
+    folder, data, tokens = tmp_path / "files", tmp_path / "data", tmp_path / "tokens.json"
+    file, _ = write(folder, 2)
+    text = file.read_text()
+    service = start(folder, data)
+    with closing(service):
+        for refused in ("version = ", text.replace("arms = 3", "arms = 4"), text + TWO):
+            engine: Any = service.portfolios["p000"].engine
+            file.write_text(refused)
+            if refused.endswith(TWO):  # it fails at the change
+                engine.began = lambda engine=engine: setattr(engine._live, "_failure", JournalFailed("lost"))
+            else:
+                engine._live._failure = JournalFailed("the device is lost")
+            asyncio.run(reload_files(service, folder, tokens))
+            assert not service.is_ready("p000") and service.is_ready("p001")
+            file.write_text(text)
+            asyncio.run(reload_files(service, folder, tokens))
+            assert service.is_ready("p000") and not service.failed
+
+
 def test_a_reload_opens_failed_journals_again(tmp_path: Path) -> None:
     folder, data = tmp_path / "files", tmp_path / "data"
     write(folder, 2)
@@ -403,12 +427,24 @@ def slow(config):
 server.serve(Path("arms.toml"), slow, port=0, token_file=Path("tokens.json"))
 """
 
+IMPORTING = """
+import sys, time
+from pathlib import Path
+from equipoise.cli import main, service
 
-def begin(folder: Path, seconds: float) -> subprocess.Popen[str]:
+def slow(*packages):
+    Path("opening").touch()
+    time.sleep(float(sys.argv[1]))
+
+service.require = slow
+main(["serve", "arms.toml", "--memory", "--port", "0"])
+"""
+
+
+def begin(folder: Path, seconds: float, code: str = SLOW) -> subprocess.Popen[str]:
     (folder / "arms.toml").write_text(ARMS)
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOW, str(seconds)], cwd=folder, stderr=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-c", code, str(seconds)]
+    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
     while not (folder / "opening").exists():
         assert process.poll() is None
         asyncio.run(asyncio.sleep(0.01))
@@ -437,3 +473,24 @@ def test_a_hang_up_during_a_start_is_a_reload_after_it(tmp_path: Path) -> None:
             if "explore" in line and "serving" in log:
                 process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 0 and "config: changes {'explore': 0.25}" in log
+
+
+def test_a_hang_up_before_a_start_is_harmless(tmp_path: Path) -> None:
+    """While it imported its modules, it ended the process; no file was read yet."""
+    process = begin(tmp_path, 0.2, IMPORTING)
+    process.send_signal(signal.SIGHUP)
+    assert process.stderr is not None
+    with process.stderr as lines:
+        for line in lines:
+            if "serving" in line:
+                process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 0
+
+
+def test_a_signal_before_a_start_ends_it(tmp_path: Path) -> None:
+    """Between the first file that is read and the start."""
+    early = SLOW.replace("server.serve(", "server.file_limit = slow\nserver.serve(")
+    process = begin(tmp_path, 1.0, early.replace("return open_in_memory(config)", "return 100"))
+    process.send_signal(signal.SIGTERM)
+    _, log = process.communicate(timeout=60)
+    assert process.returncode == 0 and "serving" not in log and '"stopped"' in log

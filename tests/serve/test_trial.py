@@ -14,7 +14,6 @@ pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
 from equipoise.cli import application
 from equipoise.errors import InvalidArgument
 from equipoise.serve.examples import decide_request, evaluate_request, takes_flags
-from tests.adapters.subjects import needs
 from tests.serve.served import ARMS, COLORS, LINEAR, client, configs
 
 HEAD = 'version = 1\nname = "trial"\n'
@@ -34,9 +33,9 @@ right = { use = "Shared", dim = %d }
 """
 
 
-def check(folder: Path, text: str) -> Any:
+def check(folder: Path, text: str, *options: str) -> Any:
     (folder / "file.toml").write_text(text)
-    return CliRunner().invoke(application(), ["check", str(folder / "file.toml")])
+    return CliRunner().invoke(application(), ["check", str(folder / "file.toml"), *options])
 
 
 @pytest.mark.parametrize(
@@ -93,46 +92,24 @@ def test_a_learner_that_cannot_play_is_named(tmp_path: Path, text: str, learner:
     assert reason in message
 
 
-TYPED = (
-    HEAD
-    + """
-[context.device]
-type = "category"
-values = ["phone", "desktop"]
-[actions.features.price]
-type = "number"
-low = 0
-high = 10
-"""
+@pytest.mark.parametrize(
+    ("deadline", "options", "code", "words"),
+    [
+        ('"24h"', ("--rate", "1.1"), 0, ("at most 95,040 wait", "contexts of the dry round take 133.1 MB")),
+        ('"24h"', ("--rate", "1.2"), 1, ("--max-open is 100,000, but must be at least 103,680",)),
+        ('"24h"', ("--rate", "1.2", "--max-open", "110000"), 0, ("at most 103,680 wait",)),
+        ('"1h"', ("--rate", "10", "--max-open-bytes", "1000000"), 1, ("--max-open-bytes is 1,000,000, but must be",)),
+        ("200_000", ("--rate", "10"), 1, ("at most 200,000 wait", "--max-open is 100,000, but must be")),
+        (None, ("--rate", "10"), 0, ("no deadline: missing rewards decide how many decisions wait",)),
+        ('"24h"', (), 0, ()),
+    ],
 )
-ADAPTED = """
-[[learner]]
-use = "VW"
-options = "--squarecb"
-[[learner]]
-use = "Exploring"
-name = "sgd"
-model = { use = "Sklearn", estimator = { use = "linear_model.SGDRegressor" } }
-"""
-
-
-@needs("vowpalwabbit")
-@needs("sklearn")
-def test_adapters_play_what_the_file_declares(tmp_path: Path) -> None:
-    result = check(tmp_path, TYPED + ADAPTED)
-    assert result.exit_code == 0, result.output
-    with client(TYPED + ADAPTED) as service:
-        request = {"context": {"device": "phone"}, "offers": [{"id": id_, "features": {"price": 3.0}} for id_ in "ab"]}
-        for name in ("VW --squarecb", "sgd"):
-            body = {**request, "available": [name]}
-            answer = service.post("/v1/portfolios/trial/decide", json=body).json()
-            assert answer["learner"] == name and answer["action_id"] in ("a", "b")
-
-
-def test_a_bound_that_declared_features_exceed_is_found(tmp_path: Path) -> None:
-    """The example of a request has small numbers, which the learner would take."""
-    learner = '[[learner]]\nuse = "OFUL"\nname = "linear"\naction_bound = 1.2\n'
-    result = check(tmp_path, TYPED + learner)
-    assert "action_bound of learner 'linear' is 1.2, but features that the file declares" in str(result.exception)
-    for better in (learner.replace("action_bound = 1.2\n", ""), learner + "clip_norm = true\n"):
-        assert check(tmp_path, TYPED + better).exit_code == 0
+def test_it_says_how_many_decisions_wait(
+    tmp_path: Path, deadline: str | None, options: tuple[str, ...], code: int, words: tuple[str, ...]
+) -> None:
+    """Rate times deadline, before the service answers 503."""
+    table = "" if deadline is None else f"[reward]\ndeadline = {deadline}\ndefault = 0.0\n"
+    result = check(tmp_path, HEAD + UCB.replace("[[learner]]", table + "[[learner]]"), *options)
+    assert result.exit_code == code, result.output
+    assert [word for word in words if word not in result.output] == [], result.output
+    assert ("wait for rewards" in result.output) == (bool(options) and deadline is not None)

@@ -66,6 +66,7 @@ from equipoise.settings.checks import count, non_negative
 from equipoise.types import Later, State
 
 RECENT = 256  # open plays that are kept as objects
+BYTES_OF_PLACE = 8  # in a queue
 
 # What became complete: rounds in order, plays of one learner in order, the latter with those that are left out, and
 # whether the balanced bound of the learner has to be reset to the prefix (nothing is pending, and one of these was
@@ -143,7 +144,9 @@ class Ledger:
 
     @property
     def nbytes(self) -> int:
-        return self._rows.nbytes + sum(queue.places.itemsize * len(queue.places) for queue in self._queues)
+        """The memory of the closed plays that wait."""
+        n_waiting = self._end - self._first - len(self.open_plays)
+        return max(n_waiting, 0) * (self._rows.layout.width + BYTES_OF_PLACE)
 
     def open(self, account: int, probability: float, round_: int, epoch: int = 0) -> int:
         """Record a play and return its ticket."""

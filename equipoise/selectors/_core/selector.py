@@ -412,7 +412,7 @@ class KernelSelector(Configured, Generic[P, S, D]):
         return self._records.blocking()
 
     def pending_bytes(self) -> int:
-        """The memory of the rounds that wait for rewards, but for the newest open ones."""
+        """The memory of the rewarded rounds that wait behind a missing reward."""
         return self._rounds.ledger.nbytes
 
     def certificate(self) -> Certificate:

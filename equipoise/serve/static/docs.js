@@ -61,11 +61,12 @@ function inner(schema, all, depth) {
 
 function body(content, all) {
   return Object.entries(content ?? {}).map(([type, about]) => [
-    h("p", { class: "quiet" }, type),
-    about.schema && fields(about.schema, all),
+    h("p", { class: "quiet" }, type.includes("ndjson") ? `${type}: one object in each line` : type),
+    about.schema && !type.includes("ndjson") && fields(about.schema, all),
+    about["x-example"] && h("pre", { tabindex: "0" }, about["x-example"]),
     Object.values(about.examples ?? {}).map((example) => [
       h("p", { class: "quiet" }, example.summary),
-      h("pre", { tabindex: "0" }, typeof example.value === "string" ? example.value : JSON.stringify(example.value, null, 2)),
+      h("pre", { tabindex: "0" }, JSON.stringify(example.value, null, 2)),
     ]),
   ]);
 }
