@@ -434,7 +434,11 @@ BY_NAMES_ONLY = {
     "FeatureMap": "feature maps",
     "HasState": "settings compares two objects of one class; it lies below the contracts",
     "KnowsGaps": "environments",
+    "Labeled": "a row of a data frame",
     "Log": "logs",
+    "NamedRow": "a named tuple",
+    "RowsByName": "a data frame of polars",
+    "Tabular": "a data frame of pandas",
 }
 
 

@@ -41,7 +41,8 @@ class Encoder:
         if len(set(natural)) < len(natural):
             twice = next(name for k, name in enumerate(natural) if name in natural[:k])
             raise InvalidArgument(f"{what} has two columns {twice!r}, but the names of columns must differ: rename one")
-        before = () if layout is None else layout.columns
+        kept = set(natural)
+        before = [] if layout is None else [name for name in layout.columns if name in kept]
         self.columns = (*before, *(name for name in natural if name not in set(before)))
         count(f"number of columns of {what}", len(self.columns), minimum=0, maximum=MAX_DIM)
         self.scales = {} if layout is None else dict(layout.scales)

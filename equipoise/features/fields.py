@@ -61,6 +61,9 @@ class Feature:
 
     missing: str
 
+    def __repr__(self) -> str:  # dataclasses have their own
+        return f"{type(self).__name__}()"
+
     @property
     def labels(self) -> tuple[str, ...]:
         """What follows the name of the feature in the names of its columns."""

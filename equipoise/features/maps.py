@@ -356,6 +356,12 @@ def map_to_plain(features: FeatureMap) -> Plain:
     return data
 
 
+def follows_from_schema(config: Mapping[str, Plain]) -> bool:
+    """Whether the features in the settings of a learner, as plain data, are those of a schema."""
+    features = config.get("features")
+    return isinstance(features, Mapping) and features.get("map") == Default.__name__
+
+
 def map_from_plain(data: Plain) -> FeatureMap:
     """The map that `map_to_plain` described."""
     if not isinstance(data, Mapping) or not isinstance(data.get("map"), str):

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from equipoise.errors import InvalidArgument
-from equipoise.features.records import plain_features
+from equipoise.features.records import features_digest
 from equipoise.settings import equal_data
 from equipoise.settings.checks import LARGEST
 from equipoise.types import Array, Config, Context, Integers, Plain
-
-if TYPE_CHECKING:
-    from equipoise.features.schema import Schema
 
 
 @runtime_checkable
@@ -35,7 +32,6 @@ class FeatureMap(Protocol):
 
 
 FLOAT64 = np.dtype(np.float64)
-CACHED = ("offered", "offered_ids")  # what follows from the mask
 NORM_ROUNDING = 1 + 1e-12  # relative: more than two sums of the same squares differ by
 
 
@@ -64,7 +60,7 @@ class Rows:
 class Source(NamedTuple):
     """What offers were made of by a schema: the features as a caller gave them, until their round is decided."""
 
-    schema: Schema
+    schema: object  # which is told from a later form of it by identity
     context: Any
     offers: Any
     seen: Mapping[str, float] = {}  # values of shared numbers whose scale is not known yet
@@ -203,21 +199,10 @@ class Offers:
             return None
         return {"context": source.seen, "actions": source.seen_in_actions}
 
-    def given(self) -> Plain:
-        """Return the features that a schema made these offers of, as plain data; None if there are none."""
+    def given_digest(self) -> str | None:
+        """Return the digest of the features that a schema made these offers of; None if there are none."""
         source = self.source
-        if source is None:
-            return None
-        ids, mask = None if self.ids is None else list(self.ids), self.mask
-        return ["features", plain_features(source.context), plain_features(source.offers), ids, mask]
-
-    def with_mask(self, mask: ArrayLike) -> Offers:
-        """Return the same offers with another mask."""
-        masked = object.__new__(type(self))
-        vars(masked).update({name: each for name, each in vars(self).items() if name not in CACHED})
-        masked.mask, masked._rows = _check_mask(mask, len(self)), {}
-        masked.mask.setflags(write=False)
-        return masked
+        return None if source is None else features_digest(source.context, source.offers, self.ids, self.mask)
 
     def without_source(self) -> Offers:
         """Return the same offers without what they were made of."""

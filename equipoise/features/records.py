@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
+from hashlib import sha256
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -13,6 +15,7 @@ from equipoise.types import Plain
 
 MAX_FIELDS = 1_000
 MAX_EXACT = 1 << 53  # a larger whole number is not equal to a float
+ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 NOTHING = ("NAType", "NaTType")  # names of the classes of missing values in data frames
 MAX_DEPTH = 16  # of nested objects
 
@@ -80,7 +83,7 @@ def as_record(given: Any, where: str) -> Mapping[str, Any]:
 
 def as_rows(given: Any) -> Any:
     """Return a data frame as a list of dicts, and anything else as it is."""
-    if given is None or isinstance(given, list | np.ndarray):
+    if given is None or isinstance(given, list | np.ndarray | bool | int | float):
         return given
     if isinstance(given, RowsByName):
         return given.to_dicts()
@@ -137,24 +140,43 @@ def with_id(id_: object, record: Mapping[str, Any], unknown: str) -> Mapping[str
     return {"id": id_, **record} if unknown == "hash" and isinstance(id_, str) else record
 
 
-def plain_features(given: Any) -> Plain:
-    """Return what a caller gave as plain data, equal for equal features in any order and form."""
-    rows = as_rows(given)
-    if is_record(rows):
-        return {name: _plain(each) for name, each in sorted(flat(as_record(rows, "features"), "features").items())}
-    return [plain_features(each) for each in rows] if isinstance(rows, list | tuple) else _plain(rows)
+def features_digest(*given: Any) -> str:
+    """Return the SHA-256 of features that a caller gave: equal for equal features in any order and form.
+
+    A missing value is one that is not there, and a whole number is equal to the same float.
+    """
+    parts = [_flat_plain(each) if type(each) is dict else _plain(each) for each in given]
+    return sha256(ENCODER.encode(parts).encode()).hexdigest()
+
+
+def _flat_plain(record: Mapping[str, Any]) -> Plain:
+    """Return a record as plain data; fast if it has plain values only."""
+    found: dict[str, Any] = {}
+    for name, value in record.items():
+        kind = type(value)
+        if kind is str or kind is bool:
+            found[name] = value
+        elif (kind is float and value == value) or (kind is int and -MAX_EXACT < value < MAX_EXACT):
+            found[name] = float(value)
+        elif value is not None:
+            pairs = ((path, _plain(each)) for path, each in flat(record, "features").items())
+            return {path: each for path, each in pairs if each is not None}
+    return found
 
 
 def _plain(given: Any) -> Plain:
-    """Return a value as plain data: 1 and 1.0 are equal, and every missing value is None."""
-    if isinstance(given, np.generic):
-        given = given.item()
+    """Return a value, or a list or table of records, as what JSON has."""
     if given is None or isinstance(given, str | bool):
         return given
+    if type(given) is tuple and all(type(each) is str for each in given):  # ids
+        return given
+    given = as_rows(given)
+    if isinstance(given, np.generic | np.ndarray):
+        given = given.tolist()
     if isinstance(given, int | float):
-        return given if abs(given) > MAX_EXACT else None if given != given else float(given)
-    if isinstance(given, Mapping):
-        return plain_features(given)
-    if isinstance(given, list | tuple):
-        return [_plain(each) for each in given]
-    return given if isinstance(given, np.ndarray) else None if type(given).__name__ in NOTHING else str(given)
+        return given if abs(given) >= MAX_EXACT else None if given != given else float(given)
+    if isinstance(given, list | tuple) and not is_record(given):
+        return [_flat_plain(each) if type(each) is dict else _plain(each) for each in given]
+    if is_record(given):
+        return _flat_plain(as_record(given, "features"))
+    return None if type(given).__name__ in NOTHING else str(given)

@@ -4,6 +4,7 @@
 dots in the names. The declaration is data: it is saved, compared and served. A portfolio adds a layout: the order of
 the columns, in which new ones come last, and the scales that it has learned.
 
+>>> from equipoise.features import Category, Number
 >>> schema = Schema({"device": Category(["phone", "desktop"]), "age": Number(0, 100)})
 >>> schema.shared_columns
 ('device=phone', 'device=desktop', 'device unknown', 'device missing', 'age', 'age missing')
@@ -91,7 +92,8 @@ class Schema:
         self._lay_out(None, None)
 
     def _lay_out(self, shared: Layout | None, actions: Layout | None) -> None:
-        hashed = [None if self.unknown == "error" or not given else self.hashed or 0 for given in self._sides]
+        known: dict[str, list[int | None]] = {"error": [None, None], "ignore": [0, 0]}
+        hashed = known.get(self.unknown) or [self.hashed if given else None for given in self._sides]
         self.shared_encoder = Encoder(self.context, hashed[0], shared, "context")
         self.action_encoder = Encoder(self.actions, hashed[1], actions, "actions")
 

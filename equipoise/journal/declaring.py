@@ -17,6 +17,7 @@ from typing import NamedTuple, Self
 
 from equipoise.bounds import Bound, from_json
 from equipoise.errors import InvalidArgument
+from equipoise.features.maps import follows_from_schema
 from equipoise.learner import MinimalLearner, part_name
 from equipoise.portfolio import Portfolio
 from equipoise.portfolio.settings import PortfolioSettings
@@ -135,10 +136,9 @@ def _without_range(config: Config | None, limits: tuple[float, float] | None) ->
 def _as_stated(config: Config | None, limits: tuple[float, float] | None) -> Config:
     """Return the settings of a learner, without features and a bound that followed from a schema, which may grow."""
     given = _without_range(config, limits)
-    features = given.get("features")
-    if not isinstance(features, Mapping) or features.get("map") != "Default":
+    if not follows_from_schema(given):
         return given
-    bound = 1.0 if features["norm_bound"] is None else features["norm_bound"]
+    bound = 1.0 if given["features"]["norm_bound"] is None else given["features"]["norm_bound"]
     followed = {"dim", "features", *(("action_bound",) if given.get("action_bound") == bound else ())}
     return {**{name: each for name, each in given.items() if name not in followed}, "features": "by the schema"}
 

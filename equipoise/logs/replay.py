@@ -3,7 +3,8 @@
 *Progressive*: every learner proposes in every round, is judged by importance weights before it learns from the round,
 and then learns what was logged. All rounds are used. A learner that accepts off-policy rounds learns all of them; one
 that accepts weights learns all with weight 1 / (K p), which makes up for the choices of the logging policy; any other
-learns the rounds in which it proposed the logged action.
+learns the rounds in which it proposed the logged action. In a round of which it takes no offer, the policy that logged
+the round acts in its place.
 
 *Rejection*: a learner plays a round only if it proposes the logged action, and the round then survives with probability
 min(p/w) / (p/w), where w is how many rounds it stands for. What remains is distributed as if the learner had played
@@ -26,7 +27,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from equipoise.errors import InvalidArgument, OfferRefused
-from equipoise.learner import ChecksContexts, MinimalLearner, accepts, capabilities, implements, part_name, unique_names
+from equipoise.learner import (
+    AdaptedLearner,
+    ChecksContexts,
+    MinimalLearner,
+    accepts,
+    capabilities,
+    implements,
+    part_name,
+    unique_names,
+)
 from equipoise.logs.estimators import (
     LEARNS,
     NO_RANGE,
@@ -66,6 +76,7 @@ class LearnerReplay:
     evaluation: Evaluation  # of all rounds
     accepted: Integers  # rounds, from 0, that the learner would have played itself
     unsupported_row: int | None = None  # the first in which its action has probability 0 in the log
+    sat_out: int = 0  # rounds of which it takes no offer, so that the policy that logged them acts in its place
 
     def estimate(self, method: str) -> Estimate:
         """Its value by a method, over all rounds; nan if the log cannot tell it."""
@@ -252,7 +263,7 @@ class EachContext:
 
 class _Track:
     def __init__(self, learner: MinimalLearner, log: LoggedRounds, lane: int, seed: int, method: str) -> None:
-        self.learner, self.log = learner, log
+        self.learner, self.log, self._method = learner, log, method
         can = capabilities(learner)
         self.n_columns: int = log.n_columns if can.n_columns is None else can.n_columns
         self._fits_rows = log.fits_rows(can)
@@ -273,9 +284,16 @@ class _Track:
         try:
             own = self._rows(batch, rows)
             answers = self._loop.play(Batch(each.all if own is None else own, batch.n_offered, *logged_rounds))
+            if self._loop.sat_out == self._done + batch.n_rounds:  # none so far that it could play: say why
+                AdaptedLearner(self.learner).decide(each.all[0], np.random.default_rng(0))
         except InvalidArgument as error:
             where = f"rows {batch.rows[0]} to {batch.rows[-1]} of the log"
             raise InvalidArgument(f"learner {part_name(self.learner)!r}, {where}: {error}") from error
+        if self._loop.sat_out and self._method == "rejection":
+            raise InvalidArgument(
+                f"method is 'rejection', but learner {part_name(self.learner)!r} takes no offer of "
+                f"{self._loop.sat_out:,} rounds so far, so whether a round counts would depend on its context"
+            )
         self._record(batch, answers, survives, values)
 
     def _rows(self, batch: Rounds, rows: Array) -> Array | None:
@@ -323,7 +341,8 @@ class _Track:
         # Rounded probabilities can make a weight slightly larger than the stated ones allow.
         largest = max(1.0 / least, 1.0 / self.log.min_propensity) if least > 0.0 else None
         evaluation = Evaluation(rewards, propensities, own, reward_range, largest, *predictions, counts, learns=True)
-        return LearnerReplay(name, evaluation, np.concatenate(self._accepted), self._unsupported_row)
+        accepted = np.concatenate(self._accepted)
+        return LearnerReplay(name, evaluation, accepted, self._unsupported_row, self._loop.sat_out)
 
 
 def check_contexts(learner: MinimalLearner, rows: Array, batch: Rounds) -> None:

@@ -176,7 +176,7 @@ def some_or_none(name: str, given: list[Any]) -> list[Any] | None:
 def adopt_schema(learners: Iterable[object], schema: Schema | None, action_names: Sequence[str] | None) -> None:
     """Let learners take features and bounds from a schema, where they state none."""
     for learner in learners:
-        if implements(learner, AdoptsSchema):
+        if not isinstance(learner, type) and implements(learner, AdoptsSchema):
             learner.adopt_schema(schema, action_names)
 
 

@@ -7,10 +7,10 @@ So evidence about a learner is about the learner with its substitutes, and it do
 caller's restrictions may depend on the context. A play of a substitute counts the width of the rewards in an observed
 regret bound.
 
-A learner *refuses* a context if it raises `InvalidArgument` or `UnknownName`: the context has too few columns for it, a
-norm above its bound or an unknown id. It sits the round out, and that is not a failure, so no caller can have a learner
-paused. If every learner refuses, the error is passed on and nothing changes, also if the exploration floor would draw
-the action.
+A learner *refuses* a context if it raises `InvalidArgument` or `UnknownName`: the context has too few columns, or no
+offer that the learner can use, by its norm or its id. If it can use some offers, it chooses among these. A learner that
+refuses sits the round out, and that is not a failure, so no caller can have a learner paused. If every learner refuses,
+the error is passed on and nothing changes, also if the exploration floor would draw the action.
 
 An exploration floor of epsilon over K offers comes before the draw: with probability epsilon the action is drawn
 uniformly, for no learner. The propensity of an action (`propensities`) is then epsilon / K + (1 - epsilon) times its

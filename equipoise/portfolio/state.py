@@ -16,18 +16,18 @@ from equipoise.portfolio import old_forms
 from equipoise.portfolio.drift import DriftMonitor
 from equipoise.portfolio.events import Events, logger
 from equipoise.portfolio.held import HeldReward, clipped, combine
-from equipoise.portfolio.inputs import Inputs, own_copy
+from equipoise.portfolio.inputs import Inputs, adopt_schema, own_copy
 from equipoise.portfolio.pool import Pool, Selection
 from equipoise.portfolio.rounds import Round, Rounds, check_action
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
 from equipoise.portfolio.statements import History, Reporter
 from equipoise.portfolio.tickets import (
-    MAX_ID_LENGTH,
     Counts,
     Decision,
     Ticket,
     Tickets,
     check_id,
+    check_key,
 )
 from equipoise.portfolio.units import Units, as_offered, unit_key
 from equipoise.portfolio.updates import FailedUpdate, Failures, LearnerUpdates, was_tried
@@ -655,11 +655,17 @@ class PortfolioState:
     def from_plain(cls, saved: Mapping[str, Plain], learners: Learners, selector: Selector | None) -> PortfolioState:
         """Return what `to_plain` described; `learners` and `selector` are given if they are not registered."""
         rows = [row for row in saved["learners"] if row is not None]
+        settings = PortfolioSettings(**old_forms.settings(saved["settings"]))
+        inputs = Inputs(settings)
+        if "inputs" in saved:
+            inputs.restore(saved["inputs"])
+        adopt_schema(learners or (), inputs.schema, settings.action_names)
         given = iter(rebuild_learners(rows, learners))
         rebuilt = [None if row is None else next(given) for row in saved["learners"]]
         restored = rebuild_selector(saved["selector"], selector)
         restored.restore(dict(old_forms.selector_state(saved["selector"]["state"], saved["tickets"]["open"])))
-        state = cls(rebuilt, restored, PortfolioSettings(**old_forms.settings(saved["settings"])))
+        state = cls(rebuilt, restored, settings)
+        state.inputs = inputs
         for member, part, row in zip(state.pool.members, saved["learners"], saved["members"], strict=True):
             if part is not None:
                 member.adapted.restore(part["state"])
@@ -671,8 +677,6 @@ class PortfolioState:
         state.declared = PortfolioSettings(**old_forms.settings(saved["declared"]))
         names = saved.get("declared_learners")
         state.pool.declared = None if names is None else tuple(names)
-        if "inputs" in saved:
-            state.inputs.restore(saved["inputs"])
         state.drift.restore(saved["drift"])
         state.history.restore(saved["history"])
         state.events.blocked_at = saved.get("blocked_at")
@@ -688,13 +692,3 @@ class PortfolioState:
 
 def logged_failures(data: Mapping[str, Plain]) -> Failures:
     return {(learner, round_): error for learner, round_, error in data["failed"]}
-
-
-def check_key(ticket: Ticket, key: object) -> str:
-    """Return the key of a further reward of a decision; raise an error if a reward with this key has arrived."""
-    if not isinstance(key, str) or not 0 < len(key) <= MAX_ID_LENGTH or not key.isprintable():
-        rule = f"needs a nonempty string of its own, printable and of at most {MAX_ID_LENGTH} characters"
-        raise InvalidArgument(f"key is {key!r:.80}, but every reward of a decision {rule}")
-    if key in ticket.rewards:
-        raise DuplicateReward(f"decision {ticket.id} already has the reward with key {key!r}")
-    return key

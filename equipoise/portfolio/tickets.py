@@ -48,8 +48,8 @@ EPOCH_BYTES = 8
 
 def context_digest(context: Context) -> str:
     """Return the digest of a context: of what the caller gave, if a schema made it of features."""
-    given = context.given() if isinstance(context, Offers) else None
-    return codec_digest(context if given is None else given)
+    given = context.given_digest() if isinstance(context, Offers) else None
+    return codec_digest(context) if given is None else given
 
 
 def has_digest(context: Context, digest: str) -> bool:
@@ -685,3 +685,13 @@ def _matches(decision: Decision, ticket: Ticket) -> bool:
     if type(given) is int and type(made) is int:
         return given == made and decision.learner == ticket.learner
     return decision.learner == ticket.learner and (callable(given) or np.array_equal(given, made))
+
+
+def check_key(ticket: Ticket, key: object) -> str:
+    """Return the key of a further reward of a decision; raise an error if a reward with this key has arrived."""
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_ID_LENGTH or not key.isprintable():
+        rule = f"needs a nonempty string of its own, printable and of at most {MAX_ID_LENGTH} characters"
+        raise InvalidArgument(f"key is {key!r:.80}, but every reward of a decision {rule}")
+    if key in ticket.rewards:
+        raise DuplicateReward(f"decision {ticket.id} already has the reward with key {key!r}")
+    return key

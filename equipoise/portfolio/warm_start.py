@@ -318,7 +318,8 @@ def _checked(state: PortfolioState, logged: LoggedRound) -> LoggedRound:
 def _learn_one(state: PortfolioState, willing: Sequence[int], logged: LoggedRound) -> dict[int, str]:
     """Let learners learn a round; return the errors of those that refuse it."""
     refused = dict[int, str]()
-    context, offers = logged.context, state.rounds.offers_of(logged.context)
+    context = state.inputs.read(logged.context)
+    offers = state.rounds.offers_of(context)
     for i in willing:
         member = state.pool.members[i]
         learner = member.adapted

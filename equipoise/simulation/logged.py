@@ -6,6 +6,7 @@ Learners made of kernels run compiled; others through their public methods, in t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,10 +55,8 @@ class LoggedLearner:
         can = capabilities(learner)
         has_pmf = "pmf" in can.provides and can.randomized
         self.compiles = can_compile(learner) and not has_pmf  # on rows; lists of contexts are never compiled
-        self._adapted, self.refused = (
-            AdaptedLearner(learner),
-            0,
-        )  # updates with an action that the learner does not take
+        self._adapted = AdaptedLearner(learner)
+        self.sat_out = 0  # rounds of which it takes no offer; the policy that logged them acts in its place
         if self.compiles:
             part: Any = learner
             group = Group(part.kernels.decide, part.kernels.learn, 1)
@@ -79,10 +78,10 @@ class LoggedLearner:
             compiled_loop(Components(source, tape=NO_TAPE), self._binding).advance(run, n)
             probabilities[:] = proposed == batch.actions
         else:
-            refused = np.zeros(1, np.int64)
-            own = LoggedAdapter(self._adapted, batch, Answers(proposed, probabilities), refused, self._lane, self._done)
+            sat_out = np.zeros(1, np.int64)
+            own = LoggedAdapter(self._adapted, batch, Answers(proposed, probabilities), sat_out, self._lane, self._done)
             plain_loop(Components(own, tape=NO_TAPE), _bind(play_adapted)).advance(run, n)
-            self.refused += int(refused[0])
+            self.sat_out += int(sat_out[0])
         self._done += n
         return Answers(proposed, probabilities)
 
@@ -98,7 +97,7 @@ class LoggedAdapter(NamedTuple):
     learner: AdaptedLearner
     batch: Batch
     answers: Answers
-    refused: Integers  # (1,) updates that the learner refused
+    sat_out: Integers  # (1,)
     lane: int
     first: int
 
@@ -108,8 +107,13 @@ def play_adapted(components: Components, run: Run, turn: Turn) -> Played:
     batch, learner, n = source.batch, source.learner, turn.round - 1
     context = _context_at(batch, n)
     seek(run.stream, LEARNERS + source.lane, source.first + n)
-    proposal = learner.decide(context, run.stream.generator)
     position, reward, update = int(batch.actions[n]), float(batch.rewards[n]), int(batch.updates[n])
+    try:
+        proposal = learner.decide(context, run.stream.generator)
+    except OfferRefused:
+        source.sat_out[0] += 1
+        source.answers.proposed[n], source.answers.probabilities[n] = position, batch.propensities[n]
+        return Played(reward, np.nan, np.nan)
     action = nth_offered(context, position)
     agrees = proposal.action == action
     source.answers.proposed[n] = position_of(context, proposal.action)
@@ -118,10 +122,9 @@ def play_adapted(components: Components, run: Run, turn: Turn) -> Played:
     if update == ALWAYS or (update == WHEN_PROPOSED and agrees):
         # A round of its own has the probability with which it proposed the action.
         probability = batch.propensities[n] if update == ALWAYS else proposal.probability
-        try:
+        # An action that it does not take teaches it nothing, as in live rounds of others.
+        with suppress(OfferRefused):
             learner.learn(context, action, reward, float(batch.weights[n]), float(probability))
-        except OfferRefused:  # it sits the update out, as it does in live rounds of others
-            source.refused[0] += 1
     return Played(reward, np.nan, proposal.regret)
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from equipoise.errors import EquipoiseError, StoreConflict, UnreadableFile
+from equipoise.features.maps import follows_from_schema
 from equipoise.learner import (
     Freezes,
     HasSettings,
@@ -152,6 +153,7 @@ def _rebuild(row: Config, registry: Mapping[str, type[Any]], argument: str) -> A
 
 def _check_matches(part: Part, row: Config) -> Part:
     savable(part)
+    part = _with_saved_features(part, row["config"] or {})
     own, saved = fingerprint(part), {key: row[key] for key in ("class", "ours", "config")}
     if not equal_data(own, saved):
         raise StoreConflict(
@@ -159,3 +161,14 @@ def _check_matches(part: Part, row: Config) -> Part:
             f"with {saved['config']}, as in the file"
         )
     return part
+
+
+def _with_saved_features(part: Part, saved: Config) -> Part:
+    """Return a learner whose features follow from a schema with those of the file: the schema may have grown since."""
+    cls, own = type(part), part.config() if implements(part, HasSettings) else {}
+    both_follow = follows_from_schema(own) and follows_from_schema(saved)
+    if not both_follow or equal_data(own["features"], saved["features"]) or not implements(cls, MadeFromConfig):
+        return part
+    followed: Config = {name: saved[name] for name in ("dim", "features", "action_bound") if name in saved}
+    remade: Part = cls.from_config({**own, **followed})
+    return remade

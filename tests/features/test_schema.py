@@ -33,7 +33,7 @@ from equipoise.features import (
     Vector,
 )
 from equipoise.features.maps import map_from_plain, map_to_plain
-from equipoise.features.records import MAX_DEPTH, MAX_FIELDS
+from equipoise.features.records import MAX_DEPTH, MAX_FIELDS, features_digest
 
 SCHEMA = Schema(
     {"device": Category(["phone", "tv"]), "user": {"age": Number(0, 100), "vip": Flag()}, "note": Text(hashed=4)},
@@ -84,7 +84,7 @@ def test_rows_of_every_form_have_the_same_columns() -> None:
     for row in rows:
         offers = schema.offers(row, ids=["x"])
         assert offers == expected
-        assert offers.given() == expected.given(), "the same features, so a repeated request"
+        assert offers.given_digest() == expected.given_digest(), "the same features, so a repeated request"
     missing = schema.offers(frame.iloc[1], ids=["x"])
     assert missing == schema.offers({}, ids=["x"])
     items = Schema(actions={"device": Category(), "age": Number(0, 99)})
@@ -113,7 +113,7 @@ def test_columns_given_in_order_are_taken_as_they_are() -> None:
 def test_names_with_dots_and_nested_dicts_are_one() -> None:
     flat = {"device": "tv", "user.age": 25, "user.vip": True, "note": "hello"}
     assert SCHEMA.offers(flat, ids=["a"]) == SCHEMA.offers(VISITOR, ids=["a"])
-    assert SCHEMA.offers(flat, ids=["a"]).given() == SCHEMA.offers(VISITOR, ids=["a"]).given()
+    assert SCHEMA.offers(flat, ids=["a"]).given_digest() == SCHEMA.offers(VISITOR, ids=["a"]).given_digest()
     with pytest.raises(InvalidArgument, match=r"context has 'user.age' twice, but names must differ"):
         SCHEMA.offers({"user.age": 3, "user": {"age": 3}}, ids=["a"])
 
@@ -124,7 +124,12 @@ def test_unknown_names_are_errors_ignored_or_hashed() -> None:
         Schema(declared).offers({"agee": 3}, ids=["a"])
     ignoring = Schema(declared, unknown="ignore")
     assert ignoring.offers({"age": 3, "x": {"y": object()}}, ids=["a"]) == ignoring.offers({"age": 3}, ids=["a"])
+    assert ignoring.offers({"age": 3}, [{"price": 3}]).actions.shape == (1, 0)
     hashing = Schema(declared, unknown="hash", hashed=5)
+    with pytest.raises(
+        InvalidArgument, match=r"offers\[0\] has the name 'price', but the schema has no features of it"
+    ):
+        hashing.offers({"age": 3}, [{"price": 3}])
     assert hashing.shared_columns == ("age", "age missing", *(f"other {k}" for k in range(5)))
     assert hashing.action_columns == ()
     words = {"city": "Lisbon", "n": 3, "tags": ["a", "b"], "deep": {"flag": True}, "none": None}
@@ -340,3 +345,15 @@ def test_defaults_know_their_columns() -> None:
     default = Default(Concat([Prefix(2), Shared(1)]), 2.0)
     offers = Offers([[1.0, 2.0, 3.0]], shared=[4.0])
     assert rows_of(default, offers) == rows_of(default.features, offers) == [[1.0, 2.0, 4.0]]
+
+
+def test_digests_are_of_features_and_not_of_their_form() -> None:
+    """These are in journals, so they must never change."""
+    digest = features_digest({"a": 1, "b": True, "c": "x"}, [{"p": 0.5}], ("red",), None)
+    assert digest == "70072095dad0033a2a54b977bbd9fa65709afa35c109f1d6a0122bd627557c28"
+    one = {"a": 1, "b": {"c": 2.0, "d": [1, 2]}, "e": None, "f": np.float64(3), "g": np.array([1, 2])}
+    other = {"g": [1.0, 2.0], "f": 3, "b.c": 2, "b": {"d": (1.0, 2.0)}, "a": np.int32(1), "h": float("nan")}
+    assert features_digest(one) == features_digest(other)
+    for different in ({**one, "a": 2}, {**one, "a": True}, {**one, "a": "1"}, {**one, "i": 0}, {**one, "b": 2}):
+        assert features_digest(different) != features_digest(one)
+    assert features_digest({"a": 2**53}) != features_digest({"a": 2**53 + 1})

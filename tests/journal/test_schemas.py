@@ -92,6 +92,23 @@ def test_a_file_that_adds_features_is_applied_and_its_learners_keep_their_column
         equipoise.open(path, made(FILE))
 
 
+class Own(OFUL):
+    """Not registered, so that a start takes it from the declaration."""
+
+
+def test_own_learners_keep_their_columns_while_the_schema_grows(tmp_path: Path) -> None:
+    def declared(*more: str) -> Any:
+        context = {name: {"type": "flag"} for name in ("vip", *more)}
+        return lambda: Portfolio([Own(name="own"), UCB(2)], schema=Schema(context), action_names=["a", "b"])
+
+    path, dims = tmp_path / "shop.db", set()
+    for more in ((), (), ("new",), ("new",), ("new", "newer")):
+        with equipoise.open(path, declared(*more)) as live:
+            live.learn(live.decide({"vip": True}, available=["own"]), 1.0)
+            dims.add(live._portfolio.learners[0].dim)
+    assert dims == {2 + 2 * 2}
+
+
 def test_a_learner_that_no_longer_follows_the_schema_is_another_one(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     equipoise.open(path, made(FILE)).close()

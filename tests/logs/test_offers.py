@@ -146,9 +146,12 @@ def test_a_journal_replays_with_the_learners_that_wrote_it(tmp_path: Path) -> No
         for name in one.keys() - {"draws", "n_draws"}:
             np.testing.assert_array_equal(one[name], other[name], name)
     assert refused > 0 and learners[0].memory.updates[0] == n - refused
+    assert result.learners[0].sat_out > 0 and not any(each.sat_out for each in result.learners[1:])
     assert all(np.isfinite(each.estimate("progressive").value) for each in result.learners)
-    rejected = replay(log, mixed_pool(), method="rejection")
+    rejected = replay(log, mixed_pool()[1:], method="rejection")
     assert all(len(each.accepted) for each in rejected.learners)
+    with pytest.raises(InvalidArgument, match=r"method is 'rejection', but learner 'OFUL\(d=10\)' takes no offer of"):
+        replay(log, mixed_pool(), method="rejection")
     assert len(replay_portfolio(log, Portfolio(mixed_pool())).rewards) > 5
     warmed = Portfolio(mixed_pool())
     learned_rounds = [row.rounds for row in warmed.warm_start(log).learners]

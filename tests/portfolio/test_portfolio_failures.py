@@ -301,7 +301,7 @@ MISUSES: list[tuple[Callable[[Portfolio], Any], str]] = [
     (lambda p: p.decide(np.ones((0, 4))), "context has shape (0, 4), but must be a K x d matrix with K >= 1 rows"),
     (lambda p: p.decide(np.full((3, 4), nan)), "context has an entry nan, but entries must be finite and at most"),
     (lambda p: p.decide(np.full((3, 4), 1e155)), "context has an entry 1e+155, but entries must be finite and at most"),
-    (lambda p: p.decide(np.full((3, 4), 0.6)), "context has row 0 of norm 1.2, but norms must be at most action_bound"),
+    (lambda p: p.decide(np.full((3, 4), 9.0)), "context has row 0 of norm 18, but norms must be at most action_bound"),
     (lambda p: p.decide("x"), "context is 'x', but must be a K x d matrix of numbers"),
     (lambda p: p.decide([[1.0, 0.0], [1.0]]), "context is [[1.0, 0.0], [1.0]], but must be a K x d matrix of numbers"),
     (lambda p: p.learn(6.0, 0.5), "decision is 6.0, but must be a Decision or its id"),  # type: ignore[arg-type]

@@ -99,7 +99,7 @@ def test_events_without_refusals_are_as_before() -> None:
 @pytest.mark.parametrize("share_data", [True, False])
 def test_an_unknown_id_is_refused_and_pauses_nobody(share_data: bool) -> None:
     """One learner does not read ids. The other one was paused, by ids that anybody may send."""
-    known, unknown = Offers([[0.5], [0.5]], None, ["red", "blue"]), Offers([[0.5], [0.5]], None, ["red", "gray"])
+    known, unknown = Offers([[0.5], [0.5]], None, ["red", "blue"]), Offers([[0.5], [0.5]], None, ["gray", "white"])
     learners = [OFUL(1, name="features"), OFUL(features=OneHot(["red", "blue"]), name="ids")]
     portfolio, events = Portfolio(learners, RealizedBalancing(2), share_data=share_data, seed=1), list[Event]()
     portfolio.on_event(events.append)
@@ -122,7 +122,7 @@ def test_an_id_that_no_learner_knows_is_an_error_of_the_caller(explore: float) -
     before = saved(portfolio)
     for _ in range(10):
         with pytest.raises(UnknownName, match="id of an offer 'gray' is unknown"):
-            portfolio.decide(Offers(None, None, ["red", "gray"]))
+            portfolio.decide(Offers(None, None, ["gray", "white"]))
     assert saved(portfolio) == before
 
 
@@ -132,7 +132,7 @@ def test_a_learner_that_shares_data_refuses_in_learn_alone() -> None:
     for _ in range(20):
         portfolio.learn(portfolio.decide(LONG), 0.5)
     rewarded = [event.data for event in events if event.kind == "rewarded"]
-    assert all(error.startswith("refused: InvalidArgument") for data in rewarded for *_, error in data["failed"])
+    assert all(error.startswith("refused: OfferRefused") for data in rewarded for *_, error in data["failed"])
     assert any(data["failed"] for data in rewarded) and not portfolio.failed_updates
     assert portfolio.health()["learners"][1]["state"] == "active"
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 from equipoise import Portfolio
-from equipoise.errors import DuplicateDecision, EquipoiseError, InvalidArgument, UnknownName
+from equipoise.errors import DuplicateDecision, EquipoiseError, InvalidArgument, StoreConflict, UnknownName
 from equipoise.features import Category, Columns, Flag, Interactions, Number, Offers, OneHot, Schema, Shared
 from equipoise.learners import OFUL, UCB, DisjointOFUL, EpsilonGreedy, LinearThompson, SquareCB
 from equipoise.portfolio import Event
@@ -267,8 +267,8 @@ def test_masks_keep_what_offers_were_made_of() -> None:
     assert portfolio.schema is not None
     offers = portfolio.schema.offers(visitor(3), ids=NAMES)
     assert offers.offered_ids == NAMES
-    masked = offers.with_mask([False, True])
-    assert masked.offered_ids == ("blue",) and masked.source is offers.source and offers.mask is None
+    masked = Offers(offers.actions, offers.shared, offers.ids, mask=[False, True], source=offers.source)
+    assert masked.offered_ids == ("blue",)
     assert masked == Offers(offers.actions, offers.shared, NAMES, mask=[False, True])
     assert portfolio.decide(masked, id="a").action_id == "blue"
     with pytest.raises(DuplicateDecision):
@@ -287,6 +287,32 @@ def test_a_saved_portfolio_continues_the_same(rounds: int, tmp_path: Any) -> Non
     first, second = ([each[1:] for each in play(portfolio, 40, rounds)] for portfolio in (one, other))
     assert first == second
     assert ages(one) == ages(other) is not None
+
+
+class Mine(UCB):
+    """Not registered, so that all learners are given when a file is loaded."""
+
+
+class Wide(OFUL):
+    """Not registered, and its features follow from the schema."""
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_learners_that_are_given_to_a_file_take_its_features(grows: bool, tmp_path: Any) -> None:
+    def learners() -> list[Any]:
+        return [OFUL(scale=0.5), Wide(name="wide"), OFUL(features=Shared(columns=["user.age"]), name="age"), Mine(2)]
+
+    portfolio = Portfolio(learners(), schema=SCHEMA, action_names=NAMES)
+    play(portfolio, 35)
+    if grows:
+        portfolio.reconfigure(schema=Schema({**CONTEXT, "new": Flag()}, SCHEMA.actions))
+    portfolio.save(tmp_path / "portfolio")
+    again = Portfolio.load(tmp_path / "portfolio", learners())
+    assert [each.config() for each in again.learners] == [each.config() for each in portfolio.learners]
+    assert [each[1:] for each in play(again, 10)] == [each[1:] for each in play(portfolio, 10)]
+    other = [OFUL(scale=0.7), *learners()[1:]]
+    with pytest.raises(StoreConflict, match="but must be a OFUL with"):
+        Portfolio.load(tmp_path / "portfolio", other)
 
 
 def test_a_portfolio_is_a_fold_of_its_events() -> None:
@@ -355,12 +381,45 @@ def test_a_schema_that_would_move_columns_is_refused(schema: Any, message: str) 
     assert equal_data(portfolio.state(), before)
 
 
+def test_a_growth_that_comes_with_a_refused_change_is_taken_back() -> None:
+    portfolio = make()
+    play(portfolio, 40)
+    before = portfolio.state()
+    with pytest.raises(EquipoiseError):
+        portfolio.reconfigure(schema=Schema({**CONTEXT, "new": Flag()}, SCHEMA.actions), selector={"nonsense": 1})
+    assert equal_data(portfolio.state(), before)
+    assert portfolio.schema is not None and "new" not in portfolio.schema.shared_columns
+
+
 def test_a_learner_that_learned_elsewhere_stays_as_it_is() -> None:
     learner = OFUL(1)
     learner.learn(np.eye(1), 0, 1.0)
     before = learner.state()
     portfolio = Portfolio([learner, UCB(2)], schema=Schema(actions={"x": Number(-3, 3, scaled=False)}))
     assert equal_data(portfolio.learners[0].state(), before) and learner.action_bound == 1.0
+
+
+def test_warm_starts_take_features() -> None:
+    """Learned as their columns, by the log alone and by replay; numbers have the scales that are known by then."""
+    log = [LoggedRound(visitor(t), t % 2, float(t % 2), 0.5) for t in range(40)]
+    one, other = make(), make()
+    columns = [each._replace(context=offers_of(other, each.context)) for each in log]
+    assert one.warm_start(log) == other.warm_start(columns)
+    assert equal_data([each.state() for each in one.learners], [each.state() for each in other.learners])
+    replayed = Portfolio([UCB(2)], schema=SCHEMA, action_names=NAMES)
+    assert replayed.warm_start(_Log(log), evidence=True).evidence > 0
+
+
+class _Log:
+    """A log whose actions all had the same probability."""
+
+    name, min_exposure, min_offered_exposure = "log", 0.5, 0.5
+
+    def __init__(self, rounds: list[LoggedRound]) -> None:
+        self._rounds, self.n_rounds = rounds, len(rounds)
+
+    def each_round(self) -> Iterator[LoggedRound]:
+        return iter(self._rounds)
 
 
 def test_warm_starts_take_columns() -> None:

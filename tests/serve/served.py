@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 from equipoise.config import PortfolioConfig, parse
 from equipoise.serve.app import create_app
+from equipoise.serve.failures import MEDIA_TYPE
 from equipoise.serve.service import Settings, open_in, open_in_memory
 from equipoise.serve.tokens import Tokens
 
@@ -106,6 +107,14 @@ def client(
 
 def service_of(made: TestClient) -> Any:
     return made.app.service
+
+
+def check_problem(answer: Any, status: int, kind: str) -> None:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == MEDIA_TYPE
+    row = answer.json()
+    assert (row["status"], row["type"]) == (status, f"urn:equipoise:problem:{kind}")
+    assert row["title"] and row["detail"] and row["request_id"] == answer.headers["x-request-id"]
 
 
 def samples(service: TestClient) -> dict[tuple[str, str], float]:

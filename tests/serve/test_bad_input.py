@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 from equipoise.journal import SQLiteJournal
 from equipoise.serve.failures import MEDIA_TYPE
 from equipoise.serve.service import Settings
-from tests.serve.served import ARMS, COLORS, client, service_of
+from tests.serve.served import ARMS, COLORS, check_problem, client, service_of
 
 JSON = {"Content-Type": "application/json"}
 DEEP = "[" * 5_000 + "]" * 5_000
@@ -47,14 +47,6 @@ def rounds(service: TestClient) -> int:
 
 def events(folder: Path) -> dict[str, int]:
     return {path.stem: SQLiteJournal(path).last_seq for path in sorted(folder.glob("*.db"))}
-
-
-def check_problem(answer: Any, status: int, kind: str) -> None:
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == MEDIA_TYPE
-    row = answer.json()
-    assert (row["status"], row["type"]) == (status, f"urn:equipoise:problem:{kind}")
-    assert row["title"] and row["detail"] and row["request_id"] == answer.headers["x-request-id"]
 
 
 DECIDE: dict[tuple[int, str], dict[str, list[str]]] = {

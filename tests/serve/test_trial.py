@@ -14,6 +14,7 @@ pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
 from equipoise.cli import application
 from equipoise.errors import InvalidArgument
 from equipoise.serve.examples import decide_request, evaluate_request, takes_flags
+from tests.adapters.subjects import needs
 from tests.serve.served import ARMS, COLORS, LINEAR, client, configs
 
 HEAD = 'version = 1\nname = "trial"\n'
@@ -90,6 +91,51 @@ def test_a_learner_that_cannot_play_is_named(tmp_path: Path, text: str, learner:
     assert message.startswith(f"a round that learner '{learner}' plays on") and "dry round" not in result.output
     assert "the file declares what requests have by [context.NAME]" in message
     assert reason in message
+
+
+TYPED = (
+    HEAD
+    + """
+[context.device]
+type = "category"
+values = ["phone", "desktop"]
+[actions.features.price]
+type = "number"
+low = 0
+high = 10
+"""
+)
+ADAPTED = """
+[[learner]]
+use = "VW"
+options = "--squarecb"
+[[learner]]
+use = "Exploring"
+name = "sgd"
+model = { use = "Sklearn", estimator = { use = "linear_model.SGDRegressor" } }
+"""
+
+
+@needs("vowpalwabbit")
+@needs("sklearn")
+def test_adapters_play_what_the_file_declares(tmp_path: Path) -> None:
+    result = check(tmp_path, TYPED + ADAPTED)
+    assert result.exit_code == 0, result.output
+    with client(TYPED + ADAPTED) as service:
+        request = {"context": {"device": "phone"}, "offers": [{"id": id_, "features": {"price": 3.0}} for id_ in "ab"]}
+        for name in ("VW --squarecb", "sgd"):
+            body = {**request, "available": [name]}
+            answer = service.post("/v1/portfolios/trial/decide", json=body).json()
+            assert answer["learner"] == name and answer["action_id"] in ("a", "b")
+
+
+def test_a_bound_that_declared_features_exceed_is_found(tmp_path: Path) -> None:
+    """The example of a request has small numbers, which the learner would take."""
+    learner = '[[learner]]\nuse = "OFUL"\nname = "linear"\naction_bound = 1.2\n'
+    result = check(tmp_path, TYPED + learner)
+    assert "action_bound of learner 'linear' is 1.2, but features that the file declares" in str(result.exception)
+    for better in (learner.replace("action_bound = 1.2\n", ""), learner + "clip_norm = true\n"):
+        assert check(tmp_path, TYPED + better).exit_code == 0
 
 
 @pytest.mark.parametrize(

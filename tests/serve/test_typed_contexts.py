@@ -13,15 +13,17 @@ pytest.importorskip("starlette", reason="needs the extra serve")
 pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
 
 import asyncio
+import secrets
 import tomllib
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from equipoise.config import parse
 from equipoise.journal import SQLiteJournal
 from equipoise.serve.reloading import apply_file
-from tests.serve.served import client, service_of
-from tests.serve.test_bad_input import check_problem
+from tests.serve.served import check_problem, client, service_of
 from tools.studies.typed_contexts import measure
 
 FILE = """
@@ -211,6 +213,43 @@ def test_a_reload_adds_features_and_refuses_to_move_columns(tmp_path: Path) -> N
     with client(FILE.replace('["phone", "tv"]', '["phone", "tv", "car"]'), data=tmp_path) as service:
         assert schema_of(service).shared_columns == (*before.shared_columns, "device=car")
         assert decide(service, context={"device": "car"}, available=["wide"])["learner"] == "wide"
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(["phone", "tv"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["vip", "look", "x"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+NAMED = st.dictionaries(
+    st.sampled_from(["device", "age", "height", "user", "price", "x", "user.vip"]), VALUES, max_size=4
+)
+OFFERS = st.lists(st.fixed_dictionaries({}, optional={"id": st.sampled_from("ab"), "features": NAMED}), max_size=3)
+
+
+@pytest.fixture(scope="module")
+def services() -> Iterator[TestClient]:
+    hashing = FILE.replace('name = "shop"', 'name = "hashing"', 1).replace('"error"', '"hash"\nhashed = 8', 1)
+    with client(FILE, hashing) as made:
+        yield made
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    name=st.sampled_from(["shop", "hashing"]), context=NAMED | VALUES, offers=OFFERS | st.none(), repeats=st.booleans()
+)
+def test_whatever_comes_is_decided_once_or_refused(
+    services: TestClient, name: str, context: Any, offers: Any, repeats: bool
+) -> None:
+    path, id_ = f"/v1/portfolios/{name}", secrets.token_hex(8)
+    before = services.get(path).json()["health"]["rounds"]
+    content = json.dumps({"context": context, "offers": offers, "id": id_})
+    answers = [services.post(f"{path}/decide", content=content, headers=JSON) for _ in range(2 if repeats else 1)]
+    assert answers[0].status_code in (200, 400, 422), answers[0].text
+    assert [each.content for each in answers if each.status_code == 200] in ([], [answers[0].content] * len(answers))
+    rounds = services.get(path).json()["health"]["rounds"]
+    assert rounds == before + (answers[0].status_code == 200)
 
 
 def test_the_study_of_costs_runs() -> None:

@@ -3,7 +3,9 @@
 Requests go to the application of the service, without a network. Blocks of all kinds take turns in one process, and
 their medians are compared. Numbers are as many as there are fields, or the columns that typed fields become.
 
-    python -m tools.studies.typed_contexts [--blocks 60]
+    python -m tools.studies.typed_contexts [--blocks 60] [--ids]
+
+With `--ids` every request has an id of its own, so that a digest of its features is kept.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ FIELDS: dict[str, Any] = {
 }
 
 
-def bodies() -> dict[str, Any]:
+def contexts_by_kind() -> dict[str, Any]:
     """Return the contexts of a typed request and of two with numbers, for the portfolios of the same names."""
     values = {"number": 2.5, "category": "tablet", "flag": True, "open": "Lisbon"}
     typed = {name: values[name.split("_")[0]] for name in FIELDS}
@@ -47,17 +49,16 @@ def portfolios(contexts: dict[str, Any]) -> Guard:
     return create_app([parse({**file, "learner": LEARNERS}) for file in files.values()])
 
 
-async def measure(n_blocks: int) -> dict[str, float]:
+async def measure(n_blocks: int, *, ids: bool = False) -> dict[str, float]:
     """Return the median CPU of a request, in microseconds, by kind."""
-    contexts = bodies()
+    contexts = contexts_by_kind()
     app, spent = portfolios(contexts), {name: list[float]() for name in contexts}
     try:
-        for _ in range(n_blocks):
+        for block in range(n_blocks):
             for name, context in contexts.items():
+                bodies = [{"context": context, **({"id": f"{block} {k}"} if ids else {})} for k in range(BLOCK)]
                 since = process_time()
-                answers = [
-                    await ask(app, "POST", f"/v1/portfolios/{name}/decide", {"context": context}) for _ in range(BLOCK)
-                ]
+                answers = [await ask(app, "POST", f"/v1/portfolios/{name}/decide", body) for body in bodies]
                 spent[name].append((process_time() - since) / BLOCK * 1e6)
                 for status, answer in answers:
                     assert status == 200, answer
@@ -70,8 +71,10 @@ async def measure(n_blocks: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--blocks", type=int, default=60, help=f"of {BLOCK} requests of each kind")
-    times = asyncio.run(measure(parser.parse_args().blocks))
-    for name, body in bodies().items():
+    parser.add_argument("--ids", action="store_true", help="give every request an id of its own")
+    options = parser.parse_args()
+    times = asyncio.run(measure(options.blocks, ids=options.ids))
+    for name, body in contexts_by_kind().items():
         extra = times["typed"] - times[name]
         print(f"{name:<8} {times[name]:7.1f} us of CPU ({len(json.dumps(body))} bytes), typed takes {extra:+.1f} us")
 
