@@ -256,7 +256,8 @@ FORMS = {
 
 
 async def _unknown_path(scope: Any, receive: Any, send: Any) -> None:
-    response = problem_response(Refused(404, "unknown-path", "there is no such path"), Request(scope, receive))
+    form = FORMS["personalizer" if "/personalizer/" in scope["path"] else "problem"]
+    response = form(Refused(404, "unknown-path", "there is no such path"), Request(scope, receive))
     await response(scope, receive, send)
 
 

@@ -33,9 +33,10 @@ from equipoise.serve.service import Served
 
 MAX_ACTIONS = 50
 MAX_TEXT = 256  # characters of an id
-EVENT_PATTERN = f"^[^\\x00-\\x1f\\x7f]{{1,{MAX_TEXT}}}$"
+EVENT_PATTERN = f"^[^\\n]{{1,{MAX_TEXT}}}$"  # in a path
 
 Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
+EventId = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=r"^(?![\s\S]*\n)")]
 Features = list[dict[str, Any]]
 Excluded = Annotated[list[Text], Meta(max_length=MAX_ACTIONS)]
 
@@ -56,7 +57,7 @@ class RankRequest(Struct, rename="camel"):
     actions: Actions
     context_features: Features | None = None
     excluded_actions: Excluded | None = None
-    event_id: Text | None = None
+    event_id: EventId | None = None
     defer_activation: bool | None = None
 
 
@@ -96,7 +97,7 @@ class MultiSlotRankRequest(Struct, rename="camel"):
     actions: Actions
     slots: Annotated[list[SlotRequest], Meta(min_length=1, max_length=MAX_ACTIONS)]
     context_features: Features | None = None
-    event_id: Text | None = None
+    event_id: EventId | None = None
     defer_activation: bool | None = None
 
 
@@ -224,7 +225,7 @@ def decision_id(event: str, slot: str | None = None) -> str:
     """Return the id of the decision of an event; a digest if the portfolio does not take the text.
 
     >>> decision_id("visit 1"), decision_id("visit 1", "top/left"), decision_id("two" + chr(10) + "lines")[:11]
-    ('visit 1', 'visit 1/top%2Fleft', 'sha256-1b5e')
+    ('visit 1', 'visit 1/top%2Fleft', 'sha256-edc8')
     """
     text = event if slot is None else f"{event}/{quote(slot, safe=' ')}"
     if len(text) <= MAX_ID_LENGTH and text.isprintable():

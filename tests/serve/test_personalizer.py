@@ -388,6 +388,7 @@ BAD_RANKS: list[tuple[dict[str, Any], str]] = [
     ({"eventId": ""}, "length >= 1"),
     ({"eventId": "x" * 257}, "length <= 256"),
     ({"eventId": 7}, "Expected `str | null`"),
+    ({"eventId": "two\nlines"}, "matching regex"),
     ({"deferActivation": "yes"}, "Expected `bool | null`"),
 ]
 BAD_SLOTS: list[tuple[dict[str, Any], str]] = [
@@ -471,6 +472,8 @@ def test_a_bad_reward(bad: Any, where: str, body: Any, rule: str) -> None:
             {"json": {"actions": ACTIONS, "contextFeatures": [{"a": "x" * 70_000}]}},
         ),
         (f"/personalizer/events/{'x' * 257}/activate", 400, "InvalidEventIdToActivate", {}),
+        ("/personalizer/events/two%0Alines/activate", 404, "ResourceNotFound", {}),
+        ("/personalizer/configurations/service", 404, "ResourceNotFound", {}),
     ],
 )
 def test_a_bad_request(bad: Any, path: str, status: int, code: str, request_: dict[str, Any]) -> None:
