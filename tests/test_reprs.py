@@ -10,12 +10,13 @@ from equipoise import Portfolio
 from equipoise.features import Offers, Prefix
 from equipoise.learner import AdaptedLearner
 from equipoise.learners import UCB, Constant
+from equipoise.portfolio.clock import Clock
 from equipoise.portfolio.drift import DriftMonitor
 from equipoise.portfolio.events import Events, Listeners
 from equipoise.portfolio.pool import Pool, Selection
 from equipoise.portfolio.rounds import Rounds
 from equipoise.portfolio.statements import Reporter
-from equipoise.portfolio.tickets import CallerIds, Clock, OwnIds, Tickets
+from equipoise.portfolio.tickets import CallerIds, OwnIds, Tickets
 from equipoise.portfolio.updates import LearnerUpdates
 from equipoise.problem import AdaptedProblem
 from equipoise.problems import GapBandit

@@ -18,7 +18,7 @@ Function = TypeVar("Function", bound=Callable[..., Plain])
 
 # The commands as `--help` lists them.
 GROUPS = {
-    "Run and watch": ("serve", "check", "token", "show", "rebuild", "backup", "restore", "redact"),
+    "Run and watch": ("serve", "check", "token", "personalizer", "show", "rebuild", "backup", "restore", "redact"),
     "Logs": ("replay",),
     "Research": ("run", "suite", "audit", "verify", "list"),
 }

@@ -39,7 +39,7 @@ def replay(
     with progress_bar() as progress:
         progress("reading", 0.0)
         try:
-            opened = open_log(log, format, skip_bad_rows=skip_bad_rows)
+            opened = open_log(log, format, skip_bad_rows=skip_bad_rows, schema=portfolio.settings.schema)
         except InvalidLog as error:  # with one line for each fault
             typer.echo(f"equipoise: {error}", err=True)
             raise typer.Exit(2) from None

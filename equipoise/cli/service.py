@@ -1,4 +1,4 @@
-"""`equipoise serve`, `check` and `token`: the service, its files and who may use it."""
+"""`equipoise serve`, `check`, `token` and `personalizer`: the service, its files and who may use it."""
 
 from __future__ import annotations
 
@@ -161,6 +161,18 @@ def _check(config: PortfolioConfig) -> Trial:
     if not config.has_deadline:
         typer.echo("no deadline: a reward that never comes keeps its decision open; see [reward] deadline")
     return trial
+
+
+@command("personalizer")
+def personalizer(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The service configuration as JSON.")],
+    name: Annotated[str, typer.Option(help="Name of the portfolio.")] = "personalizer",
+) -> None:
+    """Print the file of a portfolio for the configuration of an Azure Personalizer resource."""
+    from equipoise.serve.azure import portfolio_file
+    from equipoise.storage.files import read_bytes
+
+    typer.echo(portfolio_file(read_bytes(path), name), nl=False)
 
 
 @tokens.command("add")

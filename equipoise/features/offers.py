@@ -234,6 +234,11 @@ class Offers:
             self._squared_norm_bound = _max_squared_norm(self.actions) * NORM_ROUNDING
         return self._squared_norm_bound
 
+    def masked(self, mask: NDArray[np.bool_]) -> Offers:
+        """Return these offers with another mask."""
+        left = None if mask.all() else mask
+        return Offers(self.actions, self.shared, self.ids, mask=left, source=self.source)
+
     def position(self, action: int) -> int:
         """The position of an action among those that may be chosen."""
         if self.mask is None:

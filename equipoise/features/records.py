@@ -118,6 +118,28 @@ def _flatten(found: dict[str, Any], record: Mapping[str, Any], prefix: str, wher
             raise InvalidArgument(f"{where} has more than {MAX_FIELDS} fields, which is the maximum")
 
 
+def joined(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return one record with the features of several; objects of the same name are joined, too.
+
+    >>> joined([{"user": {"age": 7}}, {"user": {"new": True}, "hour": 9}])
+    {'user': {'age': 7, 'new': True}, 'hour': 9}
+    """
+    found: dict[str, Any] = {}
+    for record in records:
+        for name, value in record.items():
+            before = found.get(name)
+            if isinstance(before, Mapping) and isinstance(value, Mapping):
+                found[name] = {**before, **value}
+            else:
+                found[name] = value
+    return found
+
+
+def with_id(id_: object, record: Mapping[str, Any], unknown: str) -> Mapping[str, Any]:
+    """Return the features of an action with its id, if unknown names are hashed: other features can be equal."""
+    return {"id": id_, **record} if unknown == "hash" and isinstance(id_, str) else record
+
+
 def features_digest(*given: Any) -> str:
     """Return the SHA-256 of features that a caller gave: equal for equal features in any order and form.
 

@@ -32,9 +32,9 @@ from equipoise.journal.sqlite import SQLiteJournal
 from equipoise.journal.writer import Commit
 from equipoise.learner import MinimalLearner
 from equipoise.portfolio import Portfolio
+from equipoise.portfolio.clock import Clock
 from equipoise.portfolio.events import Callback, Event, Listeners, logger
 from equipoise.portfolio.settings import Retention
-from equipoise.portfolio.tickets import Clock
 from equipoise.portfolio.warm_start import Log, LoggedRound, WarmStart
 from equipoise.storage.parts import describe_part
 from equipoise.types import Config, Plain
@@ -140,6 +140,7 @@ class LivePortfolio:
     kept_decision = _of_portfolio(Portfolio.kept_decision)
     learn = _of_portfolio(Portfolio.learn)
     withdraw = _of_portfolio(Portfolio.withdraw)
+    activate = _of_portfolio(Portfolio.activate)
     expire = _of_portfolio(Portfolio.expire)
     extend_deadlines = _of_portfolio(Portfolio.extend_deadlines)
     remove_learner = _of_portfolio(Portfolio.remove_learner)

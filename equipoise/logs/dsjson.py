@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from equipoise.errors import UnknownName
 from equipoise.logs.features import Columns, Named, NamedFeatures, features_of, ids_of
 from equipoise.logs.rounds import Faults, Rounds, objects
 from equipoise.types import Array
@@ -186,17 +187,19 @@ class DsjsonSource(NamedFeatures):
         fault = fault_of(event, len(multi)) if isinstance(multi, list) else "_multi of c is not a list"
         if fault is None:
             try:
-                shared, offers = features_of(context), [features_of(offer) for offer in multi]
-            except (ValueError, AttributeError) as error:
+                return Parsed(event, *self._columns(context, multi), [offer.get("_tag") for offer in multi])
+            except (ValueError, AttributeError, RecursionError, UnknownName) as error:
                 fault = str(error)
-        if fault is not None:
-            faults.add(row, fault)
-            return None
+        faults.add(row, fault)
+        return None
+
+    def _columns(self, context: dict[str, Any], multi: list[dict[str, Any]]) -> tuple[bytes, bytes]:
+        """The shared features and those of all offers; finds new ones."""
+        shared, offers = features_of(context), [features_of(offer) for offer in multi]
         if self._shared.add(shared) | any([self._own.add(offer) for offer in offers]) or self._exact is None:
             self._exact = exact_decoder(self._shared.names, self._own.names, context, multi)
         own = array("d", chain.from_iterable(_row(offer, self._own) for offer in offers)).tobytes()
-        tags = [offer.get("_tag") for offer in multi]
-        return Parsed(event, array("d", _row(shared, self._shared)).tobytes(), own, tags)
+        return array("d", _row(shared, self._shared)).tobytes(), own
 
 
 def _row(named: Named, columns: Columns) -> list[float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import nan
 from pathlib import Path
 from typing import Any
@@ -65,27 +65,37 @@ def ids_of(tags: Sequence[object]) -> tuple[str, ...] | None:
 def features_of(data: Mapping[str, Any]) -> Named:
     """The features of a JSON object in the convention of Vowpal Wabbit; raises ValueError with the rule if it has none.
 
-    An entry is a namespace if its value is an object or a list of numbers, else a feature outside of any namespace.
-    Names that begin with an underscore are not features.
+    An entry is a namespace if its value is an object, a list of numbers or a list of objects, else a feature outside of
+    any namespace. An object within a namespace is a namespace of its own. Names that begin with an underscore are not
+    features.
 
     >>> features_of({"user": {"age": 3, "city": "Bern"}, "x": [0.5, 2], "bias": 1, "_tag": "a"})
     {'user^age': 3.0, 'user^city=Bern': 1.0, 'x^0': 0.5, 'x^1': 2.0, '^bias': 1.0}
+    >>> features_of({"j": [{"price": 2}, {"seller": {"new": True}}]})  # as Azure Personalizer logs them
+    {'j^price': 2.0, 'seller^new': 1.0}
     """
     found: Named = {}
     for namespace, value in data.items():
         if namespace.startswith("_"):
             continue
-        if isinstance(value, Mapping):
-            entries: Iterator[tuple[str, Any]] = iter(value.items())
-        elif isinstance(value, list):
-            entries = ((str(j), entry) for j, entry in enumerate(value))
+        if isinstance(value, Mapping | list):
+            _add(found, namespace, value)
         else:
-            entries, namespace = iter([(namespace, value)]), ""
-        for name, entry in entries:
-            if isinstance(entry, str):
-                found[f"{namespace}^{name}={entry}"] = 1.0
-            elif isinstance(entry, bool | int | float):
-                found[f"{namespace}^{name}"] = float(entry)
-            elif entry is not None:
-                raise ValueError(f"feature {name!r} is {entry!r:.40}, but must be a number or a string")
+            _add(found, "", {namespace: value})
     return found
+
+
+def _add(found: Named, namespace: str, value: Mapping[str, Any] | list[Any]) -> None:
+    """Add the features of a namespace."""
+    entries = value.items() if isinstance(value, Mapping) else ((str(j), entry) for j, entry in enumerate(value))
+    for name, entry in entries:
+        if isinstance(entry, str):
+            found[f"{namespace}^{name}={entry}"] = 1.0
+        elif isinstance(entry, bool | int | float):
+            found[f"{namespace}^{name}"] = float(entry)
+        elif isinstance(entry, Mapping):
+            _add(found, name if isinstance(value, Mapping) else namespace, entry)
+        elif isinstance(entry, list) and isinstance(value, Mapping):
+            _add(found, name, entry)
+        elif entry is not None:
+            raise ValueError(f"feature {name!r} of {namespace!r} is {entry!r:.40}, but must be a number or a string")

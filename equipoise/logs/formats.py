@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from equipoise.errors import InvalidArgument, UnreadableFile
+from equipoise.features import Schema
 from equipoise.logs.rounds import LoggedRounds, Source
 from equipoise.settings.checks import one_of
 
@@ -13,7 +14,12 @@ FORMATS = ("dsjson", "vw", "csv", "parquet", "journal")
 
 
 def open_log(
-    path: str | Path, format: str = "auto", *, skip_bad_rows: int = 0, n_actions: int | None = None
+    path: str | Path,
+    format: str = "auto",
+    *,
+    skip_bad_rows: int = 0,
+    n_actions: int | None = None,
+    schema: Schema | None = None,
 ) -> LoggedRounds:
     """Open a log, and read it once to check every row.
 
@@ -27,20 +33,24 @@ def open_log(
         Number of faulty rows to skip; with more, an error lists the first ten with their row numbers.
     n_actions
         Number of actions, if more than those that occur in the log.
+    schema
+        The features that learners are made for. Columns of dsjson are then those of the schema, as a service has them.
+        Default: a column for each feature of the log.
     """
     file = Path(path)
     chosen = detect(file) if format == "auto" else one_of("format", format, (*FORMATS, "auto"))
-    return LoggedRounds(_source(file, chosen), skip_bad_rows=skip_bad_rows, n_actions=n_actions)
+    return LoggedRounds(_source(file, chosen, schema), skip_bad_rows=skip_bad_rows, n_actions=n_actions)
 
 
-def _source(path: Path, format: str) -> Source:
+def _source(path: Path, format: str, schema: Schema | None) -> Source:
     if not path.is_file():
         raise UnreadableFile(f"{str(path)!r} could not be read: there is no such file")
     # Each format imports its own libraries.
     if format == "dsjson":
         from equipoise.logs.dsjson import DsjsonSource
+        from equipoise.logs.typed import TypedSource
 
-        return DsjsonSource(path)
+        return DsjsonSource(path) if schema is None else TypedSource(path, schema)
     if format == "vw":
         from equipoise.logs.vw_text import TextSource
 

@@ -22,7 +22,7 @@ logger = logging.getLogger("equipoise")
 
 VERSION = 1
 BLOCKED_EVERY = 3600.0  # seconds
-BULKY = frozenset({"context", "learner", "outcome", "proposals", "state", "unit"})  # left out of log lines
+BULKY = frozenset({"context", "learner", "outcome", "pmf", "proposals", "state", "unit"})  # left out of log lines
 
 
 class Kind(NamedTuple):
@@ -40,6 +40,7 @@ KINDS = {
     "expired": Kind("a decision reached its deadline"),
     "deadlines_extended": Kind("time that does not count toward the deadlines of open decisions", logging.INFO),
     "withdrawn": Kind("a round did not happen"),
+    "activated": Kind("a deferred decision counts from now on"),
     "ignored": Kind("a reward arrived after the deadline of its decision", logging.INFO),
     # At INFO: a learner that keeps failing is suspended, which is a warning.
     "update_failed": Kind("a learner raised an error while learning", logging.INFO, derived=True),
@@ -166,6 +167,11 @@ class Events:
         """Note an event of a log that a fold skips."""
         if derived.kind == "blocked":
             self.blocked_at = derived.time
+
+    def add_on_elimination(self, callback: Callable[[Any], None]) -> None:
+        if not callable(callback):
+            raise InvalidArgument(f"callback is {callback!r}, but must be callable with an Elimination")
+        self.on_elimination.append(callback)
 
     def announce_elimination(self, elimination: Any, data: Mapping[str, Plain]) -> None:
         self.emit("eliminated", data)

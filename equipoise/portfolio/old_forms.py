@@ -68,7 +68,7 @@ def selector_state(state: Mapping[str, Plain], open_tickets: Sequence[Mapping[st
 
 def decision(row: Sequence[Plain]) -> Sequence[Plain]:
     """Return the entries of a decision: the learner that acted had been drawn."""
-    return row if len(row) == 9 else (*row[:4], row[2], *row[4:])
+    return row if len(row) >= 9 else (*row[:4], row[2], *row[4:])
 
 
 def _choice(choice: Sequence[Plain] | None) -> Sequence[Plain] | None:

@@ -27,7 +27,7 @@ from equipoise.errors import InvalidArgument
 from equipoise.errors import require as require_package
 from equipoise.features import Schema
 from equipoise.learner import MinimalLearner
-from equipoise.portfolio import folding, joining, slates, text, warm_start
+from equipoise.portfolio import deferring, folding, joining, slates, text, warm_start
 from equipoise.portfolio.events import Callback, Event, logger
 from equipoise.portfolio.inputs import adopt_schema, copy_if_mutable
 from equipoise.portfolio.pool import claim, recommend
@@ -219,8 +219,7 @@ class Portfolio:
     def open_decisions(self) -> dict[str, tuple[int | None, Context]]:
         """Return acting learner (None: no learner) and context of each decision that has no reward yet, by its id."""
         with self._lock:
-            opened = self._state.tickets.open
-            pairs = zip(opened.heads(), opened.contexts(), strict=True)
+            pairs = zip(self._state.tickets.open.heads(), self._state.tickets.open.contexts(), strict=True)
             return {head.id: (head.learner, context) for head, context in pairs}
 
     @property
@@ -269,6 +268,8 @@ class Portfolio:
         at: float | None = None,
         propensity: bool = False,
         unit: str | None = None,
+        pmf: bool = False,
+        deferred: str = "",
     ) -> Decision:
         """Choose a learner and return its action in this context.
 
@@ -297,11 +298,14 @@ class Portfolio:
             Who is asked, such as a visitor. Until `sticky` has passed since its decision, the unit gets this decision
             again, and no round is drawn, also for a new `id`. A new round is decided if the action is not offered now,
             or if `available` excludes its learner.
+        pmf
+            Whether to compute the probabilities of all actions, which asks every learner.
+        deferred
+            Name under which `activate` lets this decision count, until its deadline. Default: it counts at once.
         """
         with self._lock:
-            return self._state.decide(
-                context, offers=offers, id=id, available=available, at=at, propensity=propensity, unit=unit
-            )
+            asked: Config = {"propensity": propensity, "unit": unit, "pmf": pmf, "deferred": deferred}
+            return self._state.decide(context, offers=offers, id=id, available=available, at=at, **asked)
 
     def slate(
         self,
@@ -368,8 +372,7 @@ class Portfolio:
         which is kept in `failed_updates`; the decision is closed all the same.
         """
         with self._lock:
-            state = self._state
-            before = state.tickets.time
+            state, before = self._state, self._state.tickets.time
             state.admit(at)
             try:
                 if outcome is not None:
@@ -386,6 +389,11 @@ class Portfolio:
     def counted(self, reward: float) -> float:
         """Return a reward as it counts: clipped to the range, if the portfolio clips."""
         return self._state.counted(reward)
+
+    def activate(self, name: str, *, at: float | None = None) -> int:
+        """Let the decisions deferred under a name count, and learn rewards that waited; return how many there were."""
+        with self._lock:
+            return deferring.activate(self._state, name, at)
 
     def withdraw(self, decision: Decision | str) -> None:
         """Withdraw an open decision whose round did not happen: its play does not count and no learner learns from it.
@@ -407,14 +415,9 @@ class Portfolio:
 
         Every call of `decide` and `learn` does this for a few. `extended=False` ignores that deadlines were extended.
         """
+        limit = None if limit is None else count("limit", limit)
         with self._lock:
-            tickets = self._state.tickets
-            limit, before = None if limit is None else count("limit", limit), tickets.time
-            self._state.admit(at)
-            expired = self._state.expire(limit, extended=boolean("extended", extended))
-            if not expired:
-                tickets.time = before  # nothing happened, so there is no event that could repeat this
-            return expired
+            return self._state.expire_at(limit, at, extended=boolean("extended", extended))
 
     def extend_deadlines(self, seconds: float, *, at: float | None = None) -> int:
         """Let the last `seconds`, in which no reward could arrive, not count; return the number of open decisions."""
@@ -558,9 +561,7 @@ class Portfolio:
 
     def on_elimination(self, callback: Callable[[Any], None]) -> None:
         """Call `callback` with every elimination, after it happened. If it raises an error, that is logged."""
-        if not callable(callback):
-            raise InvalidArgument(f"callback is {callback!r}, but must be callable with an Elimination")
-        self._state.events.on_elimination.append(callback)
+        self._state.events.add_on_elimination(callback)
 
     def certificate(self) -> Certificate:
         """Return what the rewards prove, with confidence 1 - `delta` - `learners_delta` of the certificate.
@@ -695,6 +696,5 @@ class Portfolio:
 
 
 if Portfolio.__doc__ is not None:  # not with python -OO
-    Portfolio.__doc__ = Portfolio.__doc__.replace(
-        "    {settings}\n", "".join(f"    {line}\n" for line in parameter_docs().splitlines())
-    )
+    _settings = "".join(f"    {line}\n" for line in parameter_docs().splitlines())
+    Portfolio.__doc__ = Portfolio.__doc__.replace("    {settings}\n", _settings)

@@ -46,6 +46,7 @@ class Answers(Protocol):
 
     proposals: dict[int, Proposal]  # of those that were asked and answered
     failures: dict[int, Failure]  # of those that were asked and could not act
+    pmfs: dict[int, Array]  # of the learners that were asked for theirs
 
     def acting(self, i: int) -> int | None: ...  # the learner that acts if learner i is drawn; None: no learner can
 
@@ -102,23 +103,26 @@ class Propensities:
             elif acting in known:
                 picks = known[acting]
             else:
-                picks = self.of_learner(acting, action, context, offers, answers.proposals[acting])
+                picks = self.of_learner(acting, action, context, offers, answers)
             total += chance * picks
         return 1.0 if total > 1.0 else total  # rounding may leave more; nan stays
 
-    def of_learner(self, i: int, action: Action, context: Context, offers: Offers | None, proposal: Proposal) -> float:
+    def of_learner(self, i: int, action: Action, context: Context, offers: Offers | None, answers: Answers) -> float:
         """Return the probability with which learner i picks the action; nan, and note why, if it cannot tell."""
         member = self._members[i]
         learner = member.adapted
         if "pmf" not in learner.provides:
             if not learner.randomized:
-                return float(np.array_equal(action, proposal.action))
+                return float(np.array_equal(action, answers.proposals[i].action))
             self.unknown[member.name] = NO_PMF
             return nan
+        probabilities = answers.pmfs.get(i)
         try:
-            probabilities = learner.pmf(learner.sees(context, offers))
-            assert probabilities is not None  # the learner provides "pmf"
-            check_fits(member.name, probabilities, context)
+            if probabilities is None:
+                probabilities = learner.pmf(learner.sees(context, offers))
+                assert probabilities is not None  # the learner provides "pmf"
+                check_fits(member.name, probabilities, context)
+                answers.pmfs[i] = probabilities
         except Exception as error:  # a learner that cannot tell now does not spoil the decision
             if member.name not in self.unknown:
                 logger.warning("propensities are unknown: %s", describe_error(error))

@@ -28,17 +28,17 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument, NoLearnerAvailable
 from equipoise.features import Offers
-from equipoise.features.offers import as_offers, nth_offered
+from equipoise.features.offers import nth_offered
 from equipoise.kernels.streams import LEARNERS, SELECTOR, open_stream, seek
 from equipoise.learner import Proposal
-from equipoise.portfolio.events import logger
+from equipoise.portfolio.columns import Contexts, n_offers
 from equipoise.portfolio.inputs import copy_if_mutable, own_copy
 from equipoise.portfolio.pool import Member, Pool, Selection, describe_error, is_refusal
 from equipoise.portfolio.propensities import Failure, InvalidProposal, Odds, Propensities, with_floor
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
 from equipoise.portfolio.tickets import Decision, Ticket
 from equipoise.selector import Choice
-from equipoise.types import Action, Config, Context
+from equipoise.types import Action, Array, Config, Context
 
 FLOOR = 5 << 20  # lane of the random stream of the exploration floor
 Available: TypeAlias = tuple[int, ...] | None  # the learners that could be drawn; None if all could
@@ -54,6 +54,7 @@ class Answers:
         self._order: Sequence[int] | None = None  # of the learners that can act for another one
         self.proposals: dict[int, Proposal] = {}
         self.failures: dict[int, Failure] = {}
+        self.pmfs: dict[int, Array] = {}  # of the learners that were asked for theirs
 
     def of(self, i: int) -> Proposal | None:
         """Return the proposal of a learner; None if it fails."""
@@ -93,6 +94,7 @@ class Round(NamedTuple):
     chance: float
     play: Play | None
     odds: Odds | None = None  # of the draw, if they were computed
+    pmf: tuple[float, ...] | None = None  # of all actions, if it is wanted and known
 
     @property
     def proposals(self) -> Mapping[int, Proposal]:
@@ -141,6 +143,8 @@ class Round(NamedTuple):
             "failures": self.failures,
             "fallback": self.fell_back,
             **({"refused": refused} if (refused := self.refused) else {}),
+            **({"deferred": ticket.deferred} if ticket.deferred else {}),
+            **({} if decision.pmf is None else {"pmf": decision.pmf}),
         }
 
 
@@ -175,7 +179,13 @@ class Rounds:
         return self._contexts.offers(context)
 
     def decide(
-        self, context: Context, round_: int, allowed: frozenset[int] | None, *, propensity: bool = False
+        self,
+        context: Context,
+        round_: int,
+        allowed: frozenset[int] | None,
+        *,
+        propensity: bool = False,
+        pmf: bool = False,
     ) -> Round:
         """Decide a round; afterwards the selector has one more open play, unless it is drawn for no learner.
 
@@ -191,9 +201,9 @@ class Rounds:
             position = self._draw_from_floor(round_, n_actions) if n_actions else None
             if position is not None:
                 action = nth_offered(context, position)
-                return Round(self._explore(context, round_, allowed, available, action, n_actions), explore, None)
-        wanted = propensity or self._asks_all or explore > 0.0
-        return self._draw(context, round_, allowed, available, n_actions, wanted)
+                return self._explore(context, round_, allowed, available, action, n_actions, pmf)
+        wanted = propensity or pmf or self._asks_all or explore > 0.0
+        return self._draw(context, round_, allowed, available, n_actions, wanted, pmf)
 
     def logged_odds(self, decided: Round) -> Sequence[float] | None:
         """Return the probabilities of a draw, of all experts or learners; None if they were not needed."""
@@ -205,16 +215,17 @@ class Rounds:
         known = {i: chance for i, _, chance in decided.odds}
         return tuple([known.get(i, 0.0) for i in range(len(self._members))])
 
-    def decision(self, ticket: Ticket, chance: float) -> Decision:
-        """Return the decision of a ticket, whose round was drawn as it was with probability `chance`."""
+    def decision(self, decided: Round) -> Decision:
+        """Return the decision of a round, whose ticket has its id."""
+        ticket = decided.ticket
         action, i, context, action_id = ticket.action, ticket.learner, ticket.context, None
         if type(action) is not int:
             action = copy_if_mutable(action)
         name = None if i is None else self._members[i].name
         if isinstance(context, Offers) and context.ids is not None:
             action_id = context.ids[action]
-        probabilities = chance, ticket.action_probability, ticket.propensity
-        return Decision(ticket.id, action, i, name, ticket.drawn, *probabilities, action_id)
+        probabilities = decided.chance, ticket.action_probability, ticket.propensity
+        return Decision(ticket.id, action, i, name, ticket.drawn, *probabilities, action_id, decided.pmf)
 
     def probabilities_in(self, round_: int) -> Sequence[float] | None:
         """Return the probabilities of the learners in a draw; None if the selector cannot tell."""
@@ -284,6 +295,7 @@ class Rounds:
         available: Available,
         n_actions: int,
         wanted: bool,
+        pmf: bool,
     ) -> Round:
         """Draw a learner, and let it or its substitute act; `wanted` is whether the propensity is."""
         explore, randomized = self.settings.explore, self._selection.traits.randomized
@@ -291,7 +303,7 @@ class Rounds:
             seek(self._stream, SELECTOR, round_)
         # A selector with experts keeps the probabilities of every draw; others can tell those of the next one only.
         marginal = wanted and randomized and self._given_proposals is None
-        beforehand = marginal and self._can.odds is None and available != ()
+        beforehand = (marginal or (pmf and randomized)) and self._can.odds is None and available != ()
         odds = self.propensities.odds(None, available) if beforehand else None
         choice = self._choose(available)
         answers = self._answers(context, round_, allowed, available, choice)
@@ -300,15 +312,16 @@ class Rounds:
             if choice is not None:
                 action = play.proposal.action
                 observe(self._selection, choice, play.proposals, play.substitutes, action, self.settings)
-                if marginal and self._can.odds is not None:
+                if (marginal or pmf) and self._can.odds is not None:
                     odds = self.propensities.odds(choice, available)
             ticket = self._ticket_of(context, round_, play, odds)
             if wanted and play.learner is not None and isnan(ticket.action_probability):
                 ticket.action_probability = self.propensities.of_learner(
-                    play.learner, ticket.action, context, self.offers, play.proposal
+                    play.learner, ticket.action, context, self.offers, answers
                 )
             ticket.propensity = self._propensity_of(ticket, play, odds, answers)
             note_given_proposals(ticket, self._selection)
+            of_all = self._pmf(ticket.context, self._chances(ticket, play, odds, answers)) if pmf else None
         except BaseException:
             if choice is not None:
                 self._selector.withdraw(choice)
@@ -316,7 +329,7 @@ class Rounds:
         if n_actions:
             known = n_offers(context) is not None or (type(ticket.action) is int and ticket.action < n_actions)
             ticket.propensity = with_floor(ticket.propensity, explore, n_actions if known else inf)
-        return Round(ticket, (1.0 if choice is None else choice.probability) * (1.0 - explore), play, odds)
+        return Round(ticket, (1.0 if choice is None else choice.probability) * (1.0 - explore), play, odds, of_all)
 
     def _choose(self, available: Available) -> Choice | None:
         """Return the draw of the selector; None if no learner can be drawn."""
@@ -415,6 +428,29 @@ class Rounds:
         known = {play.learner: ticket.action_probability} if isnan(play.proposal.probability) else {}
         return nan if odds is None else self._marginal(ticket.action, ticket.context, odds, answers, known)
 
+    def _chances(self, ticket: Ticket, play: Play, odds: Odds | None, answers: Answers) -> Callable[[int], float]:
+        """Return the function that gives the propensity of any action of a draw, without a floor; nan if unknown."""
+        choice = play.choice
+        if choice is None or play.learner is None:
+            return lambda action: float(action == ticket.action)
+        of_draw = odds if self._selection.traits.randomized else [(choice.learner, choice.greedy, 1.0)]
+        if of_draw is None:
+            return lambda action: nan
+        return lambda action: self._marginal(action, ticket.context, of_draw, answers, {})
+
+    def _pmf(self, context: Context, chance_of: Callable[[int], float]) -> tuple[float, ...] | None:
+        """Return the probabilities of all actions, from those without a floor; None if one is unknown."""
+        n_actions = _number_of_actions(context, self._members)
+        if n_actions is None:
+            return None
+        pmf = [0.0] * (len(context) if isinstance(context, Offers) else n_actions)
+        for position in range(n_actions):
+            action = nth_offered(context, position)
+            pmf[action] = with_floor(chance_of(action), self.settings.explore, n_actions)
+            if isnan(pmf[action]):
+                return None
+        return tuple(pmf)
+
     def _marginal(
         self, action: Action, context: Context, odds: Odds, answers: Answers, known: Mapping[int, float]
     ) -> float:
@@ -473,23 +509,27 @@ class Rounds:
         available: Available,
         action: int,
         n_actions: int,
-    ) -> Ticket:
+        pmf: bool,
+    ) -> Round:
         ticket = Ticket(round_, None, context, action, None)
         ticket.action_probability = 1.0 / n_actions
         if self._can.updates is not None:
             ticket.learners_to_update = tuple(self._can.updates.learners_updated_by(None))
-        if self.settings.explore == 1.0:
-            chance = 0.0  # no round is drawn for a learner
-        else:
-            answers = self._answers(context, round_, allowed, available, None)
-            if available == ():
-                chance = self._chance_of_fallback(action, context)
-            else:
-                odds = self.propensities.odds(None, available)
-                chance = nan if odds is None else self._marginal(action, context, odds, answers, {})
-                self._check_accepted(answers, allowed, available)
-        ticket.propensity = with_floor(chance, self.settings.explore, n_actions)
-        return ticket
+        answers = self._answers(context, round_, allowed, available, None)
+        asks = self.settings.explore < 1.0 and available != ()
+        odds = self.propensities.odds(None, available) if asks else None
+
+        def chance_of(action: int) -> float:
+            if self.settings.explore == 1.0:
+                return 0.0  # no round is drawn for a learner
+            if not asks:
+                return self._chance_of_fallback(action, context)
+            return nan if odds is None else self._marginal(action, context, odds, answers, {})
+
+        ticket.propensity = with_floor(chance_of(action), self.settings.explore, n_actions)
+        if asks:
+            self._check_accepted(answers, allowed, available)
+        return Round(ticket, self.settings.explore, None, pmf=self._pmf(context, chance_of) if pmf else None)
 
     def _check_accepted(self, answers: Answers, allowed: Collection[int] | None, available: Available) -> None:
         """Raise the error of a learner if all that can act refuse the context; silent ones are not asked."""
@@ -542,76 +582,6 @@ def observe(
         selection.selector.observe(choice, complete, substitutes)
     else:
         selection.selector.observe(choice, complete)
-
-
-class Contexts:
-    """Turns matrices into offers once per round if a learner has a feature map, and compares columns with learners.
-
-    Offers keep the rows of every map, so that a map that several learners share is computed once per round, for
-    deciding and for learning. Learners without a map see the context as it was given.
-    """
-
-    def __init__(self, pool: Pool) -> None:
-        self._members = pool.members
-        self._n_members = 0  # when it was last determined whether a learner has a map
-        self._any_map = False
-        self._compared = False  # whether the columns of a matrix were compared with those that learners use
-
-    def offers(self, context: Context) -> Offers | None:
-        """Return the context as offers if that saves work, else None."""
-        if len(self._members) != self._n_members:
-            self._n_members = len(self._members)
-            self._any_map = any(member.learner is not None and member.learner.has_map for member in self._members)
-        if not self._compared:
-            self._compare(context)
-        if not self._any_map or not isinstance(context, np.ndarray | list):
-            return None
-        try:
-            return as_offers(context)
-        except InvalidArgument:
-            return None  # learners say what is wrong with it
-
-    def check_first(self, context: Context) -> None:
-        """Raise an error if the first context of a portfolio has too few columns for a learner.
-
-        Later a learner that needs more than there are fails alone: one that was added must not stop the others.
-        """
-        n_columns, used = columns_of(context), self._columns_used()
-        known = {name: n for name, n in used.items() if n is not None}
-        widest = max(known, key=known.__getitem__, default="")
-        if n_columns is not None and known and known[widest] > n_columns:
-            raise InvalidArgument(
-                f"context has {n_columns} columns, but must have at least {known[widest]} for learner {widest!r}"
-            )
-
-    def _compare(self, context: Context) -> None:
-        n_columns = columns_of(context)
-        if n_columns is None:
-            return
-        self._compared = True
-        used = self._columns_used().values()
-        known = [n for n in used if n is not None]
-        if len(known) == len(used) and 0 < max(known, default=0) < n_columns:
-            logger.warning(
-                "no learner uses more than the first %d of the %d columns of the context", max(known), n_columns
-            )
-
-    def _columns_used(self) -> dict[str, int | None]:
-        """Return how many columns each learner uses, by its name; None if that is not known."""
-        return {each.name: each.learner.can.n_columns for each in self._members if each.learner is not None}
-
-
-def n_offers(context: Context) -> int | None:
-    """Return the number of actions that a context offers; None if it does not say."""
-    if type(context) is np.ndarray:
-        return len(context) if context.ndim == 2 else None
-    return len(context) if isinstance(context, Offers) else None
-
-
-def columns_of(context: Context) -> int | None:
-    """Return the number of columns of a matrix or of offers; None for other contexts."""
-    matrix = context.actions if isinstance(context, Offers) else context
-    return matrix.shape[1] if isinstance(matrix, np.ndarray) and matrix.ndim == 2 else None
 
 
 def check_proposal(proposal: Proposal, n_actions: int | None, lower: bool, savable: bool) -> Proposal:
@@ -667,14 +637,19 @@ def check_offered(name: str, action: Action, context: Context) -> None:
 
 def count_actions(context: Context, members: Sequence[Member]) -> int:
     """Return the number of actions to explore: the offers of the context, or the arms of the learners."""
-    n_actions = n_offers(context)
-    if isinstance(context, Offers):
-        n_actions = len(context.offered)
-    if n_actions is None:
-        arms = [member.learner.can.arms for member in members if member.learner is not None]
-        n_actions = min((number for number in arms if number is not None), default=None)
+    n_actions = _number_of_actions(context, members)
     if n_actions is None:
         raise InvalidArgument(
             "explore needs finitely many actions, but the context is no matrix of offers and no learner has arms"
         )
+    return n_actions
+
+
+def _number_of_actions(context: Context, members: Sequence[Member]) -> int | None:
+    if isinstance(context, Offers):
+        return context.n_offered
+    n_actions = n_offers(context)
+    if n_actions is None:
+        arms = [member.learner.can.arms for member in members if member.learner is not None]
+        n_actions = min((number for number in arms if number is not None), default=None)
     return n_actions

@@ -39,7 +39,7 @@ def without(context: Context, actions: Iterable[int]) -> Offers:
     offers = as_offers(context)
     mask = np.ones(len(offers), np.bool_) if offers.mask is None else offers.mask.copy()
     mask[list(actions)] = False
-    return Offers(offers.actions, offers.shared, offers.ids, mask=mask, source=offers.source)
+    return offers.masked(mask)
 
 
 def decide(

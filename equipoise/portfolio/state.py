@@ -9,16 +9,16 @@ from math import inf, isnan, nan
 from typing import Any
 
 from equipoise.certificates import AnyElimination
-from equipoise.errors import InvalidArgument
+from equipoise.errors import DuplicateReward, InvalidArgument
 from equipoise.features import Offers
-from equipoise.learner import MinimalLearner, Proposal, can_be_restored
+from equipoise.learner import MinimalLearner, can_be_restored
 from equipoise.portfolio import old_forms
 from equipoise.portfolio.drift import DriftMonitor
 from equipoise.portfolio.events import Events, logger
 from equipoise.portfolio.held import HeldReward, clipped, combine
 from equipoise.portfolio.inputs import Inputs, adopt_schema, own_copy
 from equipoise.portfolio.pool import Pool, Selection
-from equipoise.portfolio.rounds import Round, Rounds, check_action, note_given_proposals, observe
+from equipoise.portfolio.rounds import Round, Rounds, check_action
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
 from equipoise.portfolio.statements import History, Reporter
 from equipoise.portfolio.tickets import (
@@ -26,12 +26,12 @@ from equipoise.portfolio.tickets import (
     Decision,
     Ticket,
     Tickets,
+    check_id,
     check_key,
-    optional_tuple,
 )
 from equipoise.portfolio.units import Units, as_offered, unit_key
 from equipoise.portfolio.updates import FailedUpdate, Failures, LearnerUpdates, was_tried
-from equipoise.selector import Choice, LeavesOut, Reconfigures, Selector, check_credit, require
+from equipoise.selector import Choice, Reconfigures, Selector, check_credit, require
 from equipoise.settings.checks import in_range, measured
 from equipoise.storage.parts import describe_part, rebuild_learners, rebuild_selector
 from equipoise.types import Config, Context, Outcome, Plain
@@ -40,6 +40,7 @@ Learners = Sequence[MinimalLearner] | None
 
 MAX_EXPIRED = 8  # overdue decisions that one call closes
 MAX_KEPT_BYTES = 1 << 12  # of what a context was turned into; larger ones are made again when their reward comes
+EARLY = ""  # key of a reward that arrived before the activation; no caller's key is empty
 REPORTED_EVERY = 1024  # rounds between two checks of what is held up
 
 
@@ -196,9 +197,12 @@ class PortfolioState:
         propensity: bool,
         unit: str | None,
         slot: int = 1,
+        pmf: bool = False,
+        deferred: str = "",
     ) -> Decision:
         """Decide a round, unless the id or the unit has a decision; `slot` is the position in a slate."""
         tickets, digest, key = self.tickets, "", b"" if unit is None else unit_key(unit, slot)
+        deferred = deferred and check_id("deferred", deferred)
         context, asked = self.inputs.read(context, offers), {} if unit is None else {"unit": unit, "slot": slot}
         if id is not None:
             earlier, digest = tickets.remembered(id, context)
@@ -215,13 +219,15 @@ class PortfolioState:
             context = own_copy(context, "context", self.savable)
         before, time, round_ = tickets.time, self.admit(at), tickets.round + 1
         try:
-            decided = self.rounds.decide(context, round_, allowed, propensity=propensity)
+            decided = self.rounds.decide(context, round_, allowed, propensity=propensity, pmf=pmf)
         except BaseException:
             tickets.time = before
             raise
         ticket = decided.ticket
         ticket.id, ticket.time = tickets.ids.next(round_) if id is None else id, time
-        decision = self.rounds.decision(ticket, decided.chance)
+        if deferred:
+            ticket.deferred = deferred
+        decision = self.rounds.decision(decided)
         if id is not None:
             tickets.callers.remember(digest, decision, round_)
         self.keep(key, ticket, decision)
@@ -268,7 +274,7 @@ class PortfolioState:
         if ticket.round % REPORTED_EVERY == 0:
             self.events.announce_blocked(self.reporter.blocked)
         if self.tickets.held.holds:
-            self._credit_due()
+            self.credit_due()
         if "seen" in asked:
             self._see(asked["seen"])
 
@@ -293,6 +299,8 @@ class PortfolioState:
         elif ticket.substituted:
             self.pool.members[ticket.choice.learner].substituted += 1
         self.tickets.open.add(ticket)
+        if ticket.deferred:
+            self.tickets.defer(ticket.id, ticket.deferred)
         if self.updates.in_order:
             self.updates.open(ticket)
         if self.tickets.held.holds:
@@ -354,6 +362,11 @@ class PortfolioState:
             self.check_reward(reward)
             self.expire_ticket(ticket)
             self.ignore(ticket.id)
+        elif ticket.deferred and settings.aggregate == "first":
+            if ticket.rewards:
+                raise DuplicateReward(f"decision {ticket.id} already has a reward, which waits for its activation")
+            self.check_credit(ticket, reward, regret)
+            self.add_reward(ticket, EARLY, measured("reward", given), outcome)
         elif settings.aggregate == "first":
             number, known = self.check_credit(ticket, reward, regret)
             self.settle(ticket, "rewarded", number, known, outcome, was_clipped=reward != given)
@@ -431,12 +444,12 @@ class PortfolioState:
         self.tickets.held.settle(ticket, expired=kind == "expired")
         if choice is not None:
             self.tickets.held.hold(ticket, reward, regret)
-        self._credit_due()
+        self.credit_due()
 
     def _credit(self, choice: Choice, reward: float, regret: float) -> Sequence[AnyElimination]:
         return self.selection.selector.credit(choice, reward, None if isnan(regret) else regret) or ()
 
-    def _credit_due(self) -> None:
+    def credit_due(self) -> None:
         """Let the held rewards count whose plays are old enough by now."""
         for held in self.tickets.held.due():
             if not self.drift.in_epoch(held):
@@ -468,6 +481,15 @@ class PortfolioState:
         self.events.emit("deadlines_extended", {"seconds": seconds, "open": len(self.tickets.open)})
         return len(self.tickets.open)
 
+    def expire_at(self, limit: int | None, at: float | None, *, extended: bool) -> int:
+        """Settle overdue decisions at a time, which passes only if there are some."""
+        before = self.tickets.time
+        self.admit(at)
+        expired = self.expire(limit, extended=extended)
+        if not expired:
+            self.tickets.time = before  # nothing happened, so there is no event that could repeat this
+        return expired
+
     def expire(self, limit: int | None, *, extended: bool = True) -> int:
         """Settle overdue decisions, the oldest first; overdue by their deadlines as extended, or as they were."""
         expired = 0
@@ -480,7 +502,10 @@ class PortfolioState:
         return expired
 
     def expire_ticket(self, ticket: Ticket) -> None:
-        """Settle a decision with the rewards that arrived, or with the default."""
+        """Settle a decision with the rewards that arrived, or with the default; withdraw one that is not activated."""
+        if ticket.deferred:
+            self.withdraw(ticket)
+            return
         settings = self.settings
         assert settings.default_reward is not None
         total = combine(settings.aggregate, ticket.rewards, settings.default_reward)
@@ -551,39 +576,6 @@ class PortfolioState:
             self.events.announce_elimination(elimination, {**data, "round": elimination.round, "reason": reason})
 
     # An event of a log is folded.
-
-    def fold_decided(self, data: Mapping[str, Plain]) -> None:
-        data, left_out = old_forms.decided(data)
-        choice = None if data["choice"] is None else Choice(*data["choice"])
-        proposals = {int(j): Proposal(*proposal) for j, proposal in data["proposals"].items()}
-        decision, selector = Decision.of_event(data), self.selection.selector
-        if choice is not None:
-            self.selection.replay(choice, data["id"], data["round"], data["available"], data.get("odds"))
-            observe(self.selection, choice, proposals, dict(data["substitutes"]), decision.action, self.settings)
-            if left_out:
-                require(selector, LeavesOut, "leave a round out of evidence").leave_out(choice)
-        ticket = Ticket(data["round"], choice, data["context"], decision.action, decision.learner)
-        ticket.id, ticket.time, ticket.regret = decision.id, self.tickets.time, data["regret"]
-        ticket.learners_to_update, ticket.weight = optional_tuple(data["learners_to_update"]), data["weight"]
-        ticket.action_probability, ticket.propensity = decision.action_probability, decision.propensity
-        note_given_proposals(ticket, self.selection)
-        if ticket.learner is not None and (ticket.substituted or choice is None or not choice.greedy):
-            ticket.plan = proposals[ticket.learner].plan
-        if self.updates.weighted:
-            ticket.others = {j: proposal.action for j, proposal in proposals.items() if j != ticket.learner}
-        if "seen" in data:
-            self.inputs.see(data["seen"])
-        if data["digest"]:
-            self.tickets.callers.remember(data["digest"], decision, ticket.round)
-        else:
-            self.tickets.ids.record(decision.id)
-        if data.get("unit") is not None:
-            self.keep(unit_key(data["unit"], data["slot"]), ticket, decision)
-        self.counts.fallbacks += bool(data["fallback"])
-        self.open(ticket, monitored=not left_out)
-        self.pool.count_answers(proposals, data["failures"], data.get("refused", ()), ticket.round)
-        if self.tickets.held.holds:
-            self._credit_due()
 
     def fold_config(self, data: Mapping[str, Plain]) -> None:
         changes = old_forms.settings(data["changes"])

@@ -12,7 +12,6 @@ garbage collector has nothing to look into, and a snapshot has nothing left to d
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,17 +20,17 @@ from itertools import takewhile
 from math import inf, isnan, nan
 from secrets import token_hex
 from types import MappingProxyType, NoneType
-from typing import NamedTuple, Self, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 
 import numpy as np
 
 from equipoise.errors import DuplicateDecision, DuplicateReward, InvalidArgument, UnknownDecision
 from equipoise.features import Offers
 from equipoise.portfolio import old_forms
+from equipoise.portfolio.clock import Clock, check_time
 from equipoise.portfolio.held import HeldRewards
 from equipoise.portfolio.settings import PortfolioSettings
 from equipoise.selector import Choice
-from equipoise.settings.checks import real
 from equipoise.storage.codec import KINDS as SAVED_KINDS
 from equipoise.storage.codec import Encoded, decode_body, encode_body
 from equipoise.storage.codec import digest as codec_digest
@@ -44,7 +43,6 @@ T = TypeVar("T")
 MAX_CLOSED_IDS = 10_000  # closed decisions with a caller's id
 MAX_EPOCHS = 1_000  # ids of earlier epochs count as unknown
 MAX_ID_LENGTH = 200  # characters of a caller's id or key
-MAX_TIME = 1e11  # seconds, so that a time in milliseconds is refused; later calls could not correct it
 EPOCH_BYTES = 8
 
 
@@ -86,6 +84,9 @@ class Decision(NamedTuple):
         `Portfolio.health()` says why it is unknown.
     action_id
         Id of the action, if the offers have ids.
+    pmf
+        Probability of every action given the context, 0 where the mask excludes it, if it was asked for; None if not,
+        or if it is unknown.
     """
 
     id: str
@@ -97,6 +98,11 @@ class Decision(NamedTuple):
     action_probability: float = nan
     propensity: float = nan
     action_id: str | None = None
+    pmf: tuple[float, ...] | None = None
+
+    def to_row(self) -> tuple[Plain, ...]:
+        """Return the decision as data that an archive can hold."""
+        return tuple(self) if self.pmf is not None else tuple(self)[:-1]
 
     @classmethod
     def of_event(cls, data: Mapping[str, Plain]) -> Self:
@@ -104,7 +110,7 @@ class Decision(NamedTuple):
         data, _ = old_forms.decided(data)
         made = data["id"], data["action"], data["learner"], data["name"], data["drawn"]
         of_learner, of_action, propensity = data["probabilities"]
-        return cls(*made, of_learner, of_action, propensity, data["action_id"])
+        return cls(*made, of_learner, of_action, propensity, data["action_id"], optional_tuple(data.get("pmf")))
 
 
 class Ticket:
@@ -123,6 +129,7 @@ class Ticket:
     learners_to_update: tuple[int, ...] | None = None  # if the selector decides which learners learn from it
     weight = 1.0  # of the round for the learner that acts, if learners learn from weighted rounds
     others: Mapping[int, Action] = MappingProxyType({})  # actions that learners which did not play learn with weight 0
+    deferred = ""  # the name under which it is activated; empty if it counts
     outcome: Outcome = None
     reward = nan
     updated: tuple[int, ...] = ()
@@ -175,6 +182,7 @@ class Ticket:
             "rewards": dict(self.rewards),
             "updated": sorted(self.updated),
             **({} if isnan(self.given_proposals) else {"given_proposals": self.given_proposals}),
+            **({"deferred": self.deferred} if self.deferred else {}),
             **({"unit": self.unit} if self.unit else {}),
         }
 
@@ -187,6 +195,8 @@ class Ticket:
         ticket.id, ticket.epoch, ticket.time, ticket.weight = row["id"], row["epoch"], row["time"], row["weight"]
         ticket.action_probability, ticket.propensity = row["probabilities"]
         ticket.given_proposals, ticket.unit = row.get("given_proposals", nan), row.get("unit", b"")
+        if row.get("deferred"):
+            ticket.deferred = row["deferred"]
         ticket.others = dict(row["others"])
         ticket.learners_to_update = optional_tuple(row["learners_to_update"])
         ticket.regret, ticket.plan = row["regret"], row["plan"]
@@ -195,7 +205,7 @@ class Ticket:
         return ticket
 
 
-def optional_tuple(entries: Plain) -> tuple[int, ...] | None:
+def optional_tuple(entries: Plain) -> tuple[Any, ...] | None:
     return None if entries is None else tuple(entries)
 
 
@@ -457,43 +467,7 @@ class CallerIds:
 
 def _rows(opened: list[Remembered], closed: list[Remembered]) -> list[Plain]:
     rows = [*((True, each) for each in opened), *((False, each) for each in closed)]
-    return [(is_open, digest, tuple(decision), round_) for is_open, (digest, decision, round_) in rows]
-
-
-class Clock:
-    """Seconds since 1970, read once from the system's clock and then measured by a steady one.
-
-    It never shows a time before one that it was given. If the system's clock was ahead in an earlier process, the clock
-    continues from there; otherwise deadlines would wait until the system's clock reached that time again.
-    """
-
-    def __init__(self, at_least: float = -inf) -> None:
-        self._offset = max(time.time(), at_least) - steady()
-
-    def now(self, at_least: float = -inf) -> float:
-        """Return the time, not before `at_least`."""
-        passed = steady()
-        if self._offset + passed < at_least:
-            self._offset = at_least - passed
-        return self._offset + passed
-
-
-_BOOT = getattr(time, "CLOCK_BOOTTIME", None)  # it counts while the machine sleeps, too
-
-
-def steady() -> float:
-    """Return seconds that pass, whatever the system's clock is set to."""
-    return time.monotonic() if _BOOT is None else time.clock_gettime(_BOOT)
-
-
-def check_time(at: float) -> float:
-    """Return the time of a call, in seconds."""
-    if type(at) is float and -MAX_TIME <= at <= MAX_TIME:  # fast path; nan does not pass
-        return at
-    moment = real("at", at)
-    if abs(moment) > MAX_TIME:
-        raise InvalidArgument(f"at is {at!r}, but must be in seconds, of magnitude at most {MAX_TIME:g}")
-    return moment
+    return [(is_open, digest, decision.to_row(), round_) for is_open, (digest, decision, round_) in rows]
 
 
 @dataclass(slots=True)
@@ -524,6 +498,7 @@ class Tickets:
         # Seconds that do not count toward the ages of all decisions up to a round.
         self.extensions: list[tuple[int, float]] = []
         self.held = HeldRewards(self)
+        self.deferred: dict[str, list[str]] = {}  # ids of open decisions, by the name under which they are activated
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name != "clock"}  # of this machine
@@ -617,10 +592,7 @@ class Tickets:
 
     def remembered(self, id_: object, context: Context) -> tuple[Decision | None, str]:
         """Return the decision made under a caller's id, if any, and the digest of the context."""
-        if not isinstance(id_, str) or not 0 < len(id_) <= MAX_ID_LENGTH or not id_.isprintable():
-            raise InvalidArgument(
-                f"id is {id_!r:.80}, but must be a printable string of 1 to {MAX_ID_LENGTH} characters"
-            )
+        id_ = check_id("id", id_)
         if self.ids.reserves(id_):
             raise InvalidArgument(f"id is {id_!r}, but must not be one of the portfolio's own ids")
         digest = context_digest(context)
@@ -645,6 +617,20 @@ class Tickets:
     def close(self, ticket: Ticket) -> None:
         self.open.remove(ticket.id)
         self.callers.close(ticket.id)
+        if ticket.deferred:
+            self.activate(ticket)
+
+    def defer(self, id_: str, name: str) -> None:
+        """Note that a decision waits to be activated under a name."""
+        self.deferred.setdefault(name, []).append(id_)
+
+    def activate(self, ticket: Ticket) -> None:
+        """Let a deferred decision wait no longer."""
+        others = self.deferred[ticket.deferred]
+        others.remove(ticket.id)
+        if not others:
+            del self.deferred[ticket.deferred]
+        ticket.deferred = ""
 
     def frozen(self) -> Config:
         """Return the state as it is now, with entries that are made later."""
@@ -666,9 +652,22 @@ class Tickets:
         self.ids.restore(state["ids"])
         self.callers.restore(state["callers"])
         self.open.restore(state["open"], keep)
+        self.deferred = {}
+        for row in state["open"]:
+            if row.get("deferred"):
+                self.defer(row["id"], row["deferred"])
         self.extensions = [(last, seconds) for last, seconds in state.get("extensions", ())]
         if "held" in state:  # not in files of the first format
             self.held.restore(state["held"])
+
+
+def check_id(name: str, id_: object) -> str:
+    """Return a caller's id."""
+    if not isinstance(id_, str) or not 0 < len(id_) <= MAX_ID_LENGTH or not id_.isprintable():
+        raise InvalidArgument(
+            f"{name} is {id_!r:.80}, but must be a printable string of 1 to {MAX_ID_LENGTH} characters"
+        )
+    return id_
 
 
 def id_of(decision: object) -> str:

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from equipoise.errors import InvalidArgument
 from equipoise.features import Offers
 from equipoise.portfolio import old_forms
-from equipoise.portfolio.rounds import n_offers
+from equipoise.portfolio.columns import n_offers
 from equipoise.portfolio.tickets import Decision
 from equipoise.storage.codec import check_savable, decode_body, encode_body
 from equipoise.types import Context, Later, Plain
@@ -133,7 +133,7 @@ def _packed(decision: Decision) -> bytes | Decision:
         check_savable(decision.action, "action")
     except InvalidArgument:
         return decision
-    return encode_body(tuple(decision))
+    return encode_body(decision.to_row())
 
 
 def _size(kept: Kept) -> int:

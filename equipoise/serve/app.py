@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from starlette.routing import Match, Route, Router
 
 from equipoise.config import PortfolioConfig, check_served
 from equipoise.errors import EquipoiseError, JournalFailed
+from equipoise.serve import personalizer
 from equipoise.serve.bodies import decoder
 from equipoise.serve.created import Created
 from equipoise.serve.dashboard.sampler import watch
@@ -30,6 +32,7 @@ from equipoise.serve.tokens import Token, Tokens
 
 Respond = Callable[[Request], Awaitable[Response]]
 EXPIRY_SECONDS = 1.0
+ANY_TEXT = re.compile(r"{(id|event)}")  # parameters that may have slashes
 MAX_PATHS = 1_024  # that are remembered: paths have names that a client chooses
 BATCH_TYPES = frozenset({NDJSON, "application/ndjson", "application/jsonl"})
 
@@ -100,7 +103,7 @@ def application(service: Service) -> Guard:
     by_path: dict[str, dict[str, Respond]] = {"/openapi.json": {"GET": openapi}}
     for operation in (*OPERATIONS, STATIC):
         by_path.setdefault(operation.path, {})[operation.method] = Endpoint(service, operation)
-    routes = [Route(path.replace("{id}", "{id:path}"), _Path(methods)) for path, methods in by_path.items()]
+    routes = [Route(ANY_TEXT.sub(r"{\1:path}", path), _Path(methods)) for path, methods in by_path.items()]
     return Guard(Paths(routes, redirect_slashes=False, default=_unknown_path, lifespan=lifespan), service)
 
 
@@ -127,6 +130,8 @@ class Paths(Router):
         for route in self.routes:
             match, found = route.matches(scope)
             if match is Match.FULL:
+                if "event" in found["path_params"]:  # there are as many as requests
+                    return found["endpoint"], found["path_params"]
                 if len(self._known) >= MAX_PATHS:
                     self._known.clear()
                 known = self._known[path] = found["endpoint"], found["path_params"]
@@ -157,12 +162,12 @@ class Endpoint:
     def __init__(self, service: Service, operation: Operation) -> None:
         self._service, self._operation = service, operation
         self._decode = None if operation.request is None else decoder(operation.request)
-        self._fail = FAILURES.get(operation.id, problem_response)
+        self._fail = FORMS[operation.form]
 
     async def __call__(self, request: Request) -> Response:
         scope, operation = request.scope, self._operation
         scope["operation"], scope["route"] = operation.id, operation.path
-        call = Call(self._service, request, NO_TOKEN)
+        call = Call(self._service, request, NO_TOKEN, accepts_key=operation.form == "personalizer")
         try:
             if operation.scope is not None:
                 call.authorize(operation.scope, scope["path_params"].get("name"), failed=operation.failed)
@@ -242,11 +247,17 @@ def _ofrep_failure(error: BaseException, request: Request, body: EvaluationFailu
     return Response(msgspec.json.encode(body), status, headers_of(error), JSON)
 
 
-FAILURES = {"evaluate": evaluation_failure, "evaluate_all": bulk_failure}
+FORMS = {
+    "problem": problem_response,
+    "evaluation": evaluation_failure,
+    "evaluations": bulk_failure,
+    "personalizer": personalizer.failure,
+}
 
 
 async def _unknown_path(scope: Any, receive: Any, send: Any) -> None:
-    response = problem_response(Refused(404, "unknown-path", "there is no such path"), Request(scope, receive))
+    form = FORMS["personalizer" if "/personalizer/" in scope["path"] else "problem"]
+    response = form(Refused(404, "unknown-path", "there is no such path"), Request(scope, receive))
     await response(scope, receive, send)
 
 

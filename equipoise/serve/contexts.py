@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from equipoise.config import PortfolioConfig
-from equipoise.errors import InvalidArgument
-from equipoise.features import Schema
+from equipoise.errors import InvalidArgument, UnknownName
+from equipoise.features import Offers, Schema
+from equipoise.features.records import with_id
 from equipoise.portfolio.inputs import offers_of, some_or_none
 from equipoise.serve.schemas import Offer
 from equipoise.types import Context
@@ -56,3 +57,18 @@ class ContextReader:
         if schema is None:
             return self.read(None, None)
         return self.read(schema.known_in_context(attributes), None)
+
+    def read_free(self, context: Mapping[str, Any], actions: Mapping[str, Mapping[str, Any]]) -> Offers:
+        """The context of features of any form, with the features of each action by its id.
+
+        Without a schema, only ids count. Where the file names the actions, the others are masked.
+        """
+        ids, schema = list(actions) if self._action_names is None else self._action_names, self._schema()
+        for id_ in actions:
+            if id_ not in ids:
+                raise UnknownName("action", id_, ids)
+        mask = np.array([id_ in actions for id_ in ids])
+        if schema is None:
+            return Offers(None, None, ids).masked(mask)
+        rows = [with_id(id_, actions.get(id_, {}), schema.unknown) for id_ in ids]
+        return schema.offers(context, rows, ids=ids).masked(mask)

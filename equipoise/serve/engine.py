@@ -24,8 +24,8 @@ from equipoise.journal.opening import began
 from equipoise.journal.scrub import SCRUBBER
 from equipoise.journal.sqlite import connect_reader, reading
 from equipoise.portfolio import Event, Portfolio
+from equipoise.portfolio.clock import Clock
 from equipoise.portfolio.settings import Retention
-from equipoise.portfolio.tickets import Clock
 from equipoise.serve.hosted import Hosted
 from equipoise.types import Config
 

@@ -53,6 +53,18 @@ def evaluate_request(config: PortfolioConfig) -> dict[str, Any]:
     return {"context": {"targetingKey": "visitor-1", **_context(config)}}
 
 
+def rank_request(config: PortfolioConfig) -> dict[str, Any]:
+    """Return the body of a rank in the form of Azure Personalizer, whose features have names."""
+    decision = decide_request(config)
+    context, offers = decision.get("context"), decision.get("offers", [])
+    rows = [offer.get("features") for offer in offers]
+    ids = config.settings.action_names or [offer.get("id", f"action-{k}") for k, offer in enumerate(offers)]
+    actions: list[dict[str, Any]] = [{"id": id_, "features": []} for id_ in ids or ("action-0", "action-1")]
+    for action, row in zip(actions, rows, strict=False):
+        action["features"] = [row] if isinstance(row, dict) else []
+    return {"actions": actions, **({"contextFeatures": [context]} if isinstance(context, dict) else {})}
+
+
 def _context(config: PortfolioConfig) -> dict[str, Any]:
     schema = config.settings.schema
     return {} if schema is None else schema.example()[0]

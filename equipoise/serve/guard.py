@@ -56,7 +56,10 @@ HEADERS = b"".join(  # the same as lines
         b"x-request-id: %b\r\n",
     )
 )
-UNIQUE = frozenset({b"host", b"origin", b"authorization", b"content-type", b"content-length"})  # never twice
+KEY_HEADER = b"ocp-apim-subscription-key"  # the secret of a token, as clients of Azure Personalizer send it
+UNIQUE = frozenset(
+    {b"host", b"origin", b"authorization", KEY_HEADER, b"content-type", b"content-length"}
+)  # never twice
 PROXY_HEADERS = frozenset(
     {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"}
 )
@@ -64,7 +67,14 @@ OVERLOADED = {"Retry-After": "5", "Connection": "close"}
 CHECKED = (
     UNIQUE
     | PROXY_HEADERS
-    | {b"x-request-id", b"traceparent", b"content-encoding", b"sec-fetch-site", b"sec-fetch-mode"}
+    | {
+        b"x-request-id",
+        b"x-ms-client-request-id",
+        b"traceparent",
+        b"content-encoding",
+        b"sec-fetch-site",
+        b"sec-fetch-mode",
+    }
 )
 OTHER_SITES = frozenset({b"cross-site", b"same-site"})
 PROCESS, NUMBERS = token_hex(6).encode(), count(1)  # ids of requests: unique, and cheap as no system call is made
@@ -120,7 +130,9 @@ class Guard:
             seconds = perf_counter() - since
             operation = scope.get("operation", "none")
             self.service.metrics.count(operation, status, seconds)
-            level = logging.INFO if status >= 400 or operation not in QUIET_OPERATIONS else logging.DEBUG
+            went_well = status < 400 and "problem" not in scope
+            is_quiet = operation in QUIET_OPERATIONS or operation.startswith("personalizer_")
+            level = logging.DEBUG if went_well and is_quiet else logging.INFO
             if logger.isEnabledFor(level):
                 stranger = None if "token" in scope else scope.get("problem", operation)
                 facts = _facts(scope, headers, status, seconds)

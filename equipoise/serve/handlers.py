@@ -22,7 +22,7 @@ from equipoise.serve import metrics, schemas
 from equipoise.serve.bodies import decoder
 from equipoise.serve.excluding import excluding
 from equipoise.serve.failures import Refused, kind_of, log_fault, problem_of
-from equipoise.serve.guard import WHOLE
+from equipoise.serve.guard import KEY_HEADER, WHOLE
 from equipoise.serve.hosted import MAX_EXPIRED, Hosted, Limits
 from equipoise.serve.reloading import archive, create, reopen
 from equipoise.serve.schemas import plain
@@ -50,6 +50,7 @@ class Call:
     body: Any = None
     raw: bytes = b""  # the body as it was sent
     lines: list[bytes] | None = None  # of a batch
+    accepts_key: bool = False  # whether the token may be in the header of Azure Personalizer
 
     @property
     def served(self) -> Served:
@@ -62,8 +63,10 @@ class Call:
         if not len(service.tokens):
             self.token = ANYONE
         else:
-            authorization = self.request.scope["checked_headers"].get(b"authorization", b"").decode("latin-1")
-            kind, _, secret = authorization.partition(" ")
+            headers = self.request.scope["checked_headers"]
+            kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+            if not kind and self.accepts_key:
+                kind, secret = "bearer", headers.get(KEY_HEADER, b"").decode("latin-1")
             token = service.tokens.find(secret.strip()) if kind.lower() == "bearer" else None
             if token is None:
                 detail = "the request needs a valid token: Authorization: Bearer ..."

@@ -214,6 +214,9 @@ class Hosted:
         available: list[str] | None = None,
         token: str = "",
         unit: str | None = None,
+        *,
+        pmf: bool = False,
+        deferred: str = "",
     ) -> Decision:
         """Decide a round, once if it has a caller's id, and unless too much waits for rewards.
 
@@ -227,7 +230,9 @@ class Hosted:
                 return kept
         self._make_room(context, id_, limits, token)
         try:
-            return self.portfolio.decide(context, id=id_, available=available, at=self.time, unit=unit)
+            return self.portfolio.decide(
+                context, id=id_, available=available, at=self.time, unit=unit, pmf=pmf, deferred=deferred
+            )
         finally:
             self._note_decided(context)
 
@@ -307,7 +312,7 @@ class Hosted:
     def _ends(self, id_: str, key: str | None) -> list[Event]:
         """Return the durable events by which a decision, or this reward of several, was settled."""
         settling = (event for event in self.find(id_) if event.kind in ("rewarded", "withdrawn", "expired"))
-        return [event for event in settling if event.data.get("part") == key]
+        return [event for event in settling if (event.data.get("part") or None) == key]
 
     def withdraw(self, id_: str) -> None:
         """Withdraw a decision, once."""
@@ -348,8 +353,8 @@ LATE = "decision {} was past its deadline when the reward arrived, so it was not
 
 
 def _key(id_: str, part: str | None) -> str | tuple[str, str]:
-    """Return the key under which a reward is remembered; most are not one of several."""
-    return id_ if part is None else (id_, part)
+    """Return the key under which a reward is remembered; none for most, empty for one that waits for an activation."""
+    return (id_, part) if part else id_
 
 
 def _check_same(id_: str, earlier: float | None, reward: float) -> None:

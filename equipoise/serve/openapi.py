@@ -17,8 +17,9 @@ import msgspec
 
 from equipoise import __version__
 from equipoise.config import PortfolioConfig
-from equipoise.serve import failures, handlers, schemas
-from equipoise.serve.examples import decide_request, evaluate_request
+from equipoise.serve import failures, handlers, personalizer, schemas
+from equipoise.serve.examples import decide_request, evaluate_request, rank_request
+from equipoise.serve.guard import KEY_HEADER
 from equipoise.serve.handlers import NDJSON
 from equipoise.serve.routes import OPERATIONS, Operation
 
@@ -33,7 +34,6 @@ DOCUMENT = {
 PROBABILITIES = ("learner_probability", "action_probability", "propensity")
 MAX_DOCUMENTS = 16  # that are kept
 REF = "#/components/schemas/{name}"
-OFREP = {"evaluate": schemas.EvaluationFailure, "evaluate_all": schemas.BulkFailure}
 PROBES = frozenset({"ready", "portfolio_ready"})
 WITH_TOKEN = (401, 403)
 WITH_PORTFOLIO = (404, 503)
@@ -43,6 +43,16 @@ PATTERNS = {
     "learner": schemas.LEARNER_PATTERN,
     "span": schemas.SPAN_PATTERN,
     "id": schemas.ID_PATTERN,
+    "event": personalizer.EVENT_PATTERN,
+}
+FAILURES = {
+    "evaluation": schemas.EvaluationFailure,
+    "evaluations": schemas.BulkFailure,
+    "personalizer": personalizer.ErrorResponse,
+}
+SECURITY = {
+    "token": {"type": "http", "scheme": "bearer"},
+    "key": {"type": "apiKey", "in": "header", "name": KEY_HEADER.decode()},
 }
 
 # Of operations whose bodies can be lines: examples of requests and answers.
@@ -102,6 +112,7 @@ def description(portfolios: Mapping[str, PortfolioConfig]) -> dict[str, Any]:
     types = [each for operation in OPERATIONS for each in (operation.request, operation.response) if _is_struct(each)]
     types += [schemas.Decided, schemas.Slate, schemas.DecisionLine, schemas.Line, schemas.Problem]
     types += [schemas.Evaluation, schemas.EvaluationFailure, schemas.BulkFailure]
+    types.append(personalizer.ErrorResponse)
     _, components = msgspec.json.schema_components(types, ref_template=REF)
     components["Evaluations"]["properties"]["flags"]["items"] = _schema(schemas.Evaluation | schemas.EvaluationFailure)
     ranges = [config.reward_range for config in portfolios.values()]
@@ -116,7 +127,7 @@ def description(portfolios: Mapping[str, PortfolioConfig]) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "equipoise", "version": __version__, "summary": "Decisions by a portfolio of learners"},
         "paths": paths,
-        "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "components": {"schemas": components, "securitySchemes": SECURITY},
     }
 
 
@@ -134,7 +145,7 @@ def _describe(operation: Operation, portfolios: Mapping[str, PortfolioConfig]) -
     answers = {operation.media_type: {"schema": _schema(operation.response)}}
     if operation.id in LINES:
         answers[NDJSON] = _lines(LINES[operation.id][1])
-    success: dict[str, Any] = {"description": "Success", "content": answers}
+    success: dict[str, Any] = {"description": "Success", **({} if operation.success == 204 else {"content": answers})}
     if operation.id in LINKS:
         success["links"] = {id_: _link(id_, *where) for id_, where in LINKS[operation.id].items()}
     responses: dict[str, Any] = {str(operation.success): success}
@@ -149,6 +160,8 @@ def _describe(operation: Operation, portfolios: Mapping[str, PortfolioConfig]) -
     }
     if operation.scope is not None:
         described["security"] = [{"token": [operation.scope]}]
+        if operation.form == "personalizer":
+            described["security"].append({"key": [operation.scope]})
     if operation.request is not None:
         content: dict[str, Any] = {"application/json": {"schema": _schema(operation.request)}}
         if examples := _examples(operation, portfolios):
@@ -192,8 +205,8 @@ def _problems(operation: Operation) -> Sequence[int]:
 
 def _failure(operation: Operation, status: int) -> dict[str, Any]:
     content: dict[str, Any] = {failures.MEDIA_TYPE: {"schema": _schema(schemas.Problem)}}
-    if operation.id in OFREP:
-        content = {"application/json": {"schema": _schema(OFREP[operation.id])}}
+    if operation.form in FAILURES:
+        content = {"application/json": {"schema": _schema(FAILURES[operation.form])}}
     if operation.id in PROBES:
         content = {"application/json": {"schema": _schema(schemas.Health)}}
     answer: dict[str, Any] = {"description": HTTPStatus(status).phrase, "content": content}
@@ -211,7 +224,7 @@ def _examples(operation: Operation, portfolios: Mapping[str, PortfolioConfig]) -
     """Return a body for each portfolio, with the context that its file declares."""
     if operation.id == "create_portfolio":
         return {"banners": {"summary": "Two learners over offers with three features", "value": DOCUMENT}}
-    make = EXAMPLES.get(operation.id)
+    make = rank_request if operation.request is personalizer.RankRequest else EXAMPLES.get(operation.id)
     if make is None:
         return {}
     return {name: {"summary": f"For {name}", "value": make(config)} for name, config in portfolios.items()}

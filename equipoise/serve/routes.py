@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
 
 from starlette.responses import Response
 
-from equipoise.serve import handlers, schemas
+from equipoise.serve import handlers, personalizer, schemas
 from equipoise.serve.dashboard import handlers as dashboard
 from equipoise.serve.handlers import Call
 
@@ -35,12 +35,37 @@ class Operation(NamedTuple):
     media_type: str = JSON
     batch: bool = False  # whether the body may be lines of JSON
     failed: bool = False  # whether the portfolio may be one that is not served
+    form: str = "problem"  # of errors: a problem document, or one of `FORMS` in `app`
 
 
 def _read(
     id: str, path: str, handler: Handler, summary: str, response: Any, *, scope: str | None = "read", **more: Any
 ) -> Operation:
     return Operation(id, "GET", path, handler, scope, summary, None, response, **more)
+
+
+def _personalizer() -> Iterator[Operation]:
+    """The routes of Azure Personalizer, of the only portfolio and of a named one, under the paths of both clients."""
+    for prefix, of_which in (("", ""), ("/{name}", "_of")):
+        for version, suffix in (("", ""), ("/v1.0", "_v1")):
+            for each in personalizer.ROUTES:
+                if version and each.id.endswith("_slots"):  # a preview that had no version 1.0
+                    continue
+                yield Operation(
+                    *(
+                        f"personalizer_{each.id}{of_which}{suffix}",
+                        "POST",
+                        f"{prefix}/personalizer{version}{each.path}",
+                    ),
+                    each.handler,
+                    each.scope,
+                    f"{each.summary} (Azure Personalizer)",
+                    each.request,
+                    each.response,
+                    statuses=(400, 404, 409, 503),
+                    success=201 if each.response else 204,
+                    form="personalizer",
+                )
 
 
 OPERATIONS = (
@@ -102,10 +127,12 @@ OPERATIONS = (
     Operation(
         *("evaluate", "POST", FLAG, handlers.evaluate, "decide", "Evaluate a flag (OFREP)"),
         *(schemas.EvaluationRequest, schemas.Evaluation),
+        form="evaluation",
     ),
     Operation(
         *("evaluate_all", "POST", FLAGS, handlers.evaluate_all, "decide", "Evaluate all flags of a unit (OFREP)"),
         *(schemas.EvaluationRequest, schemas.Evaluations),
+        form="evaluations",
     ),
     _read("metrics", "/metrics", handlers.expose_metrics, "Measurements for Prometheus", str, media_type="text/plain"),
     _read("health", "/healthz", handlers.health, "Whether the process works", schemas.Health, scope=None),
@@ -133,5 +160,6 @@ OPERATIONS = (
     _read("learner", LEARNER, dashboard.show_learner, "Why a learner plays as it does", schemas.LearnerView),
     _read("decisions", DECISIONS, dashboard.list_decisions, "The newest decisions", schemas.DecisionList),
     _read("decision", DECISIONS + "/{id}", dashboard.show_decision, "One decision", schemas.DecisionView),
+    *_personalizer(),
 )
 STATIC = Operation("static", "GET", "/static/{file:path}", dashboard.static_file, None, "Files of the dashboard")

@@ -227,7 +227,7 @@ def test_help_has_three_groups_with_every_command_in_order(equipoise: Run, monke
     assert [panel.split(" ─")[0] for panel in panels] == ["Options", "Run and watch", "Logs", "Research"]
     listed = [re.findall(r"^│ (\w+) ", panel, re.MULTILINE) for panel in panels[1:]]
     assert listed == [
-        ["serve", "check", "token", "show", "rebuild", "backup", "restore", "redact"],
+        ["serve", "check", "token", "personalizer", "show", "rebuild", "backup", "restore", "redact"],
         ["replay"],
         ["run", "suite", "audit", "verify", "list"],
     ]

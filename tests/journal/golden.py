@@ -26,7 +26,7 @@ from equipoise.bounds import Power
 from equipoise.features import Category, Flag, Number, Offers, Schema, Shared, Text, Vector
 from equipoise.journal import SQLiteJournal, digest, rebuild
 from equipoise.learners import OFUL, UCB, Constant, DisjointOFUL, EpsilonGreedy
-from equipoise.portfolio.tickets import Clock
+from equipoise.portfolio.clock import Clock
 from equipoise.portfolio.warm_start import LoggedRound
 from equipoise.selectors import BalancedElimination
 
@@ -174,6 +174,25 @@ def play_clock(live: Any) -> None:
     live.decide(None, at=START + 93700.0)
 
 
+def make_deferred() -> Portfolio:
+    return Portfolio([UCB(2), UCB(2, scale=0.1)], seed=13, deadline="1h", default_reward=0.0)
+
+
+def play_deferred(live: Any) -> None:
+    """Activate some deferred decisions, one of them after its reward, and let the deadline withdraw the others."""
+    for t in range(12):
+        name = f"page {t // 2}" if t % 3 else ""
+        live.decide(None, id=f"mail {t}" if t < 6 else None, deferred=name, at=START + t, pmf=t % 2 == 0)
+    live.learn("mail 1", 1.0, at=START + 60.0)
+    live.learn("mail 2", 0.5, at=START + 60.0)
+    live.activate("page 0", at=START + 120.0)
+    live.activate("page 2", at=START + 120.0)
+    live.expire(8, at=START + 3700.0)
+    live.decide(None, id="waits", deferred="waits", at=START + 3710.0)
+    live.learn("waits", 0.25, at=START + 3720.0)
+    live.decide(None, id="open", at=START + 3730.0)
+
+
 def make_units() -> Portfolio:
     return Portfolio([UCB(3), EpsilonGreedy(3, epsilon=0.3)], seed=13, deadline="1h", default_reward=0.0, sticky="5m")
 
@@ -243,6 +262,7 @@ GOLDEN = {
     "arms": Golden(make_arms, play_arms, lambda: [*make_arms().learners[:2], UCB(3, scale=2.0, name="late")]),
     "clock": Golden(make_clock, play_clock),
     "contexts": Golden(make_contexts, play_contexts),
+    "deferred": Golden(make_deferred, play_deferred),
     "rules": Golden(make_rules, play_rules),
     "typed": Golden(make_typed, play_typed),
     "units": Golden(make_units, play_units),

@@ -36,7 +36,7 @@ CSV = "action,reward,propensity,x"
         (event(c={"user": {"age": 1}}), "_multi of c is missing or empty"),
         (event(c=None), "_multi of c is missing or empty"),
         (event(pdrop=1.0), "pdrop is 1, but must lie in \\[0, 1\\)"),
-        (event(c={"_multi": [{"ad": {"x": [[1]]}}, {}]}), "feature 'x' is .* but must be a number or a string"),
+        (event(c={"_multi": [{"ad": {"x": [[1]]}}, {}]}), "feature '0' of 'x' is .* but must be a number or a string"),
         (event(_label_cost="low"), "it is no dsjson event: .*str.*"),
         (json.dumps(event())[:-20], "it is no dsjson event"),
         (json.dumps(event()).replace("0.25", "NaN"), "numbers must be finite"),

@@ -3,6 +3,7 @@
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.errors import InvalidArgument
+from equipoise.features import Category, Number, Schema
 from equipoise.logs import LoggedRounds, Rounds, from_arrays, from_bandit_feedback, open_log
 from equipoise.logs import dsjson as dsjson_module
 from equipoise.logs.formats import detect
@@ -133,6 +135,72 @@ def test_dsjson_of_strings_drops_and_left_out_events(tmp_path: Path) -> None:
     assert rounds.rows.tolist() == [1, 2, 4]
     assert rounds.times[0] == 1793491200.0 and np.isnan(rounds.times[2])
     assert rounds.ids[0] == rounds.ids[1] != rounds.ids[2] == 0
+
+
+# One line in the form of Azure Personalizer, whose actions have their ids in `i` and their features in `j`.
+PERSONALIZER = {
+    "_label_cost": -0.5,
+    "_label_probability": 0.85,
+    "_label_Action": 2,
+    "_labelIndex": 1,
+    "o": [{"v": 0.5, "EventId": "75269AD0", "ActionTaken": False}],
+    "Timestamp": "2026-02-04T16:31:29.2460000Z",
+    "Version": "1",
+    "EventId": "75269AD0",
+    "a": [2, 1, 3],
+    "c": {
+        "FromUrl": [{"timeOfDay": "Morning", "user": {"age": 30, "plan": {"paid": True}}}, {"load": [0.25, 2]}],
+        "_multi": [
+            {"_tag": "News", "i": {"constant": 1, "id": "News"}, "j": [{"type": "text"}, {"length": 3}]},
+            {"_tag": "Sports", "i": {"constant": 1, "id": "Sports"}, "j": [{"type": "video"}]},
+            {"_tag": "Music", "i": {"constant": 1, "id": "Music"}, "j": [{"price": {"amount": 9.5}}]},
+        ],
+    },
+    "p": [0.85, 0.075, 0.075],
+    "VWState": {"m": "ff0744c1/550c12cb"},
+    "_original_label_cost": -0.5,
+}
+
+
+def test_dsjson_of_azure_personalizer(tmp_path: Path) -> None:
+    skipped = {**PERSONALIZER, "_skipLearn": True, "EventId": "not activated"}  # deferred, and never activated
+    log = open_log(write_lines(tmp_path / "log.json", [PERSONALIZER, skipped, PERSONALIZER]))
+    assert (detect(tmp_path / "log.json"), log.n_rounds, log.n_excluded) == ("dsjson", 2, 1)
+    rounds = joined(log)
+    assert log.shared_names == ("FromUrl^timeOfDay=Morning", "user^age", "plan^paid", "load^0", "load^1")
+    assert rounds.shared.tolist() == [[1.0, 30.0, 1.0, 0.25, 2.0]] * 2
+    assert log.offer_names == (
+        *("i^constant", "i^id=News", "j^type=text", "j^length", "i^id=Sports", "j^type=video", "i^id=Music"),
+        "price^amount",
+    )
+    assert rounds.offers[0].tolist() == [
+        [1.0, 1.0, 1.0, 3.0, 0.0, 0.0, 0.0, 0.0],
+        [1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0],
+        [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 9.5],
+    ]
+    assert (rounds.actions[0], rounds.rewards[0], rounds.propensities[0]) == (1, 0.5, 0.85)
+    assert rounds.pmf[0].tolist() == [0.075, 0.85, 0.075]
+
+
+def test_a_schema_makes_the_columns_that_the_service_makes(tmp_path: Path) -> None:
+    """Of the features that the log line was made of."""
+    for schema in (
+        Schema(unknown="hash", hashed=8),
+        Schema({"user": {"age": Number(0, 100)}}, {"type": Category(["text", "video"])}, unknown="ignore"),
+    ):
+        log = open_log(write_lines(tmp_path / "log.json", [PERSONALIZER]), schema=schema)
+        context = {"timeOfDay": "Morning", "user": {"age": 30, "plan": {"paid": True}}, "load": [0.25, 2]}
+        rows: list[dict[str, Any]] = [{"type": "text", "length": 3}, {"type": "video"}, {"price": {"amount": 9.5}}]
+        if schema.unknown == "hash":
+            rows = [{"id": id_, **row} for id_, row in zip(("News", "Sports", "Music"), rows, strict=True)]
+        expected, rounds = schema.offers(context, rows), joined(log)
+        assert (log.shared_names, log.offer_names) == (schema.shared_columns, schema.action_columns)
+        np.testing.assert_array_equal(rounds.offers[0], expected.actions)
+        np.testing.assert_array_equal(rounds.shared[0], expected.shared)
+        assert np.abs(expected.actions).sum() > 0
+    declared = Schema({"user": {"age": Number(0, 100)}})
+    with pytest.raises(InvalidArgument, match="row 1: feature of context 'timeOfDay' is unknown"):
+        open_log(tmp_path / "log.json", schema=declared)
 
 
 def test_text_of_vowpal_wabbit(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_clock_that_jumps_ahead_and_back_does_not_stop_deadlines(
     """Neither in the process that saw the jump, nor in the next one, which has only the times that were saved."""
     passed, ahead = [0.0], [0.0]
     monkeypatch.setattr("time.time", lambda: 1e9 + passed[0] + ahead[0])
-    monkeypatch.setattr("equipoise.portfolio.tickets.steady", lambda: passed[0])
+    monkeypatch.setattr("equipoise.portfolio.clock.steady", lambda: passed[0])
     portfolio = Portfolio([UCB(2)], deadline="1h", default_reward=0.0)
     for ahead[0] in (0.0, 86400.0, 0.0):
         portfolio.decide(None)

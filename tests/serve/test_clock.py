@@ -16,7 +16,7 @@ pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
 from starlette.testclient import TestClient
 
 from equipoise.journal import SQLiteJournal, digest, rebuild, recover
-from equipoise.portfolio import tickets
+from equipoise.portfolio import clock
 from equipoise.serve.engine import JournalEngine
 from tests.journal.shop import image
 from tests.serve.served import ARMS, client, samples, service_of
@@ -30,11 +30,11 @@ Move = Callable[[float, float], None]
 @pytest.fixture
 def move(monkeypatch: pytest.MonkeyPatch) -> Move:
     """Set the clock of the system, and the steady one, ahead by so many seconds."""
-    wall, steady = time.time, tickets.steady
+    wall, steady = time.time, clock.steady
 
     def set_ahead(by: float, steady_by: float = 0.0) -> None:
         monkeypatch.setattr(time, "time", lambda: wall() + by)
-        monkeypatch.setattr(tickets, "steady", lambda: steady() + steady_by)
+        monkeypatch.setattr(clock, "steady", lambda: steady() + steady_by)
 
     return set_ahead
 

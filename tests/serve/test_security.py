@@ -30,10 +30,20 @@ def bearer(secret: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {secret}"}
 
 
+def of_personalizer(*ids: str) -> set[str]:
+    """The routes of Azure Personalizer, of the only portfolio or a named one, under the paths of both clients."""
+    return {f"personalizer_{id_}{of}{v}" for id_ in ids for of in ("", "_of") for v in ("", "_v1")} - {
+        f"personalizer_{id_}{of}_v1" for id_ in ids if id_.endswith("_slots") for of in ("", "_of")
+    }
+
+
 # What every route asks for, said a second time: a route that is added or changed needs a row here.
 NEEDED = {
-    "decide": {"decide", "evaluate", "evaluate_all"},
-    "reward": {"rewards", "withdraw"},
+    "decide": {"decide", "evaluate", "evaluate_all", *of_personalizer("rank", "rank_slots")},
+    "reward": {
+        *("rewards", "withdraw"),
+        *of_personalizer("reward", "reward_slots", "activate", "activate_slots"),
+    },
     "read": {
         *("portfolios", "portfolio", "eliminations", "events", "metrics", "overview", "watch_overview", "view"),
         *("watch_portfolio", "timeline", "learner", "decisions", "decision"),
@@ -55,6 +65,10 @@ BODIES: dict[str, dict[str, Any]] = {
     "change_learner": {"state": "suspended"},
     "evaluate_all": {"context": {"targetingKey": "user-7"}},
     "create_portfolio": {"version": 1, "learner": [{"use": "UCB", "arms": 2}]},
+    **{key: {"actions": [{"id": "red"}, {"id": "blue"}]} for key in of_personalizer("rank")},
+    **{key: {"value": 1.0} for key in of_personalizer("reward")},
+    **{key: {"actions": [{"id": "red"}], "slots": [{"id": "top"}]} for key in of_personalizer("rank_slots")},
+    **{key: {"reward": [{"slotId": "top", "value": 1.0}]} for key in of_personalizer("reward_slots")},
 }
 OPEN_ENDED = {each.id for each in OPERATIONS if each.media_type == "text/event-stream"}
 
@@ -75,7 +89,7 @@ def cells() -> Iterator[Any]:
     """Every route with every kind of token, and the status that it must get; None if it is carried out."""
     for scope, ids in NEEDED.items():
         for operation in (each for each in OPERATIONS if each.id in ids):
-            named = "{name}" in operation.path
+            named, only = "{name}" in operation.path, operation.path.startswith("/personalizer")
             for holder in ("nobody", "wrong", *SCOPES, *(f"foreign-{each}" for each in SCOPES), "all"):
                 own = holder.rpartition("-")[2]
                 expected: int | None
@@ -89,6 +103,8 @@ def cells() -> Iterator[Any]:
                     or (operation.id in FOR_ALL and holder != "all")
                 ):
                     expected = 403
+                elif only and holder == "all":  # which covers several portfolios
+                    expected = 404
                 else:
                     expected = None
                 if expected is not None or operation.id not in OPEN_ENDED:  # a stream that is allowed would not end
@@ -116,7 +132,7 @@ def test_who_may_do_what(
 ) -> None:
     service, secrets = guarded
     headers = bearer(secrets[holder]) if holder in secrets else {}
-    path = operation.path.format(name=portfolio, learner="greedy", id="open", span="15m")
+    path = operation.path.format(name=portfolio, learner="greedy", id="open", span="15m", event="open")
     everything = bearer(secrets["all"])
     if expected is None:  # what the request needs must be there
         learner = "/v1/portfolios/arms/learners/greedy"
@@ -144,7 +160,9 @@ def test_who_may_do_what(
         assert answer.status_code == operation.success, answer.text
     else:
         assert answer.status_code == expected, answer.text
-        if not operation.id.startswith("evaluate"):
+        if operation.form == "personalizer":
+            assert answer.json()["error"]["code"] == {401: "401", 403: "403", 404: "ResourceNotFound"}[expected]
+        elif not operation.id.startswith("evaluate"):
             assert answer.json()["type"].endswith(
                 {401: "unauthenticated", 403: "forbidden", 404: "unknown-portfolio"}[expected]
             )
@@ -175,6 +193,7 @@ def test_a_header_that_decides_stands_there_once(tmp_path: Path) -> None:
         for name, first, second in (
             ("Host", "localhost", "localhost"),
             ("Authorization", "Bearer eqp_wrong", f"Bearer {secret}"),
+            ("Ocp-Apim-Subscription-Key", "eqp_wrong", secret),
             ("Content-Type", "application/json", "text/plain"),
         ):
             answer = service.get("/v1/portfolios", headers=[(name, first), (name, second)])

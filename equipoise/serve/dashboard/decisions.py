@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 from equipoise.errors import UnknownDecision
 from equipoise.learner import Proposal
 from equipoise.portfolio import Decision, Event, Portfolio, old_forms, text
+from equipoise.portfolio.state import EARLY
 from equipoise.selector import Choice
 from equipoise.serve.dashboard.timeline import short
 from equipoise.serve.hosted import Hosted
@@ -20,7 +21,7 @@ from equipoise.types import Config
 MAX_RECENT = 20
 NO_EVENTS = "no decision of this id is in the journal; a service without a journal keeps none"
 # The first three may be about people: they stay in the journal.
-HIDDEN = frozenset({"context", "digest", "outcome", "proposals", "choice", "learners_to_update", "id", "unit"})
+HIDDEN = frozenset({"context", "digest", "outcome", "proposals", "choice", "learners_to_update", "id", "pmf", "unit"})
 ENDS = ("rewarded", "expired", "withdrawn")
 
 
@@ -30,7 +31,7 @@ def story(hosted: Hosted, id_: str) -> Config:
     made = next((event for event in events if event.kind == "decided"), None)
     if made is None:
         raise UnknownDecision(NO_EVENTS)
-    ends = [event for event in events if event.kind in ENDS]
+    ends = [event for event in events if event.kind in ENDS and event.data.get("part") != EARLY]
     return {
         **_line(made, portfolio),
         "reason": " ".join(_reasons(portfolio, made.data)),
