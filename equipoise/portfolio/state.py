@@ -21,14 +21,7 @@ from equipoise.portfolio.pool import Pool, Selection
 from equipoise.portfolio.rounds import Round, Rounds, check_action
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
 from equipoise.portfolio.statements import History, Reporter
-from equipoise.portfolio.tickets import (
-    Counts,
-    Decision,
-    Ticket,
-    Tickets,
-    check_id,
-    check_key,
-)
+from equipoise.portfolio.tickets import Counts, Decision, Ticket, Tickets, check_id, check_key
 from equipoise.portfolio.units import Units, as_offered, unit_key
 from equipoise.portfolio.updates import FailedUpdate, Failures, LearnerUpdates, was_tried
 from equipoise.selector import Choice, Reconfigures, Selector, check_credit, require
@@ -235,6 +228,20 @@ class PortfolioState:
         if self.settings.deadline is not None:
             self.expire(MAX_EXPIRED)
         return decision
+
+    def repeated(
+        self,
+        context: Context,
+        id: str | None,
+        unit: object,
+        available: Iterable[str] | None,
+        at: float | None,
+        slot: int,
+    ) -> Decision | None:
+        """Return the decision that the id has or, if it has none, the unit keeps."""
+        if id is not None and self.tickets.callers.round_of(id) is not None:
+            return self.tickets.remembered(id, context)[0]
+        return None if unit is None else self.kept(unit_key(unit, slot), context, available, at)
 
     def kept(self, key: bytes, context: Context, available: Iterable[str] | None, at: float | None) -> Decision | None:
         """Return the decision that a unit keeps, if its action is offered and its learner is available."""
