@@ -422,8 +422,7 @@ class Portfolio:
     def extend_deadlines(self, seconds: float, *, at: float | None = None) -> int:
         """Let the last `seconds`, in which no reward could arrive, not count; return the number of open decisions."""
         with self._lock:
-            self._state.admit(at)
-            return self._state.extend_deadlines(real("seconds", seconds))
+            return self._state.extend_deadlines(real("seconds", seconds), at)
 
     def retry_updates(self) -> int:
         """Try failed updates again, the oldest first; return how many succeeded."""

@@ -478,12 +478,13 @@ class PortfolioState:
         if self._events_wanted():
             self.events.emit("rewarded", {"id": ticket.id, "reward": reward, "outcome": outcome, "part": key}, key=key)
 
-    def extend_deadlines(self, seconds: float) -> int:
+    def extend_deadlines(self, seconds: float, at: float | None) -> int:
         """Let the last seconds not count toward deadlines; return the number of open decisions."""
         if not isinstance(self.settings.deadline, float):
             raise InvalidArgument(f"deadline is {self.settings.deadline!r}, but only one in seconds can be extended")
         if not 0.0 < seconds < inf:
             raise InvalidArgument(f"seconds is {seconds!r}, but must be positive and finite")
+        self.admit(at)
         self.tickets.extend_deadlines(seconds)
         self.events.emit("deadlines_extended", {"seconds": seconds, "open": len(self.tickets.open)})
         return len(self.tickets.open)
