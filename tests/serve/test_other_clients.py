@@ -61,7 +61,7 @@ def test_the_description_changes_with_the_files() -> None:
     with client(COLORS) as service:
         first = document_for(service)
         assert document_for(service) == first
-        (changed,) = configs(COLORS.replace('"age"', '"weight"'))
+        (changed,) = configs(COLORS.replace("age = ", "weight = "))
         service_of(service).portfolios["colors"].config = changed
         assert "weight" in str(document_for(service)) and "weight" not in str(first)
 
