@@ -201,7 +201,8 @@ class PortfolioState:
             earlier, digest = tickets.remembered(id, context)
             if earlier is not None:
                 return earlier
-        available = None if available is None else tuple(available)
+        if isinstance(available, Iterable) and not isinstance(available, str):  # else an error follows
+            available = tuple(available)
         if key and (kept := self.kept(key, context, available, at)) is not None:
             return kept
         allowed = None if available is None else self.pool.indices(available)
