@@ -30,6 +30,7 @@ from equipoise.storage.parts import describe_part, rebuild_learners, rebuild_sel
 from equipoise.types import Config, Context, Outcome, Plain
 
 Learners = Sequence[MinimalLearner] | None
+Names = Iterable[str] | None
 
 MAX_EXPIRED = 8  # overdue decisions that one call closes
 MAX_KEPT_BYTES = 1 << 12  # of what a context was turned into; larger ones are made again when their reward comes
@@ -231,20 +232,14 @@ class PortfolioState:
         return decision
 
     def repeated(
-        self,
-        context: Context,
-        id: str | None,
-        unit: object,
-        available: Iterable[str] | None,
-        at: float | None,
-        slot: int,
+        self, context: Context, id: str | None, unit: object, available: Names, at: float | None, slot: int
     ) -> Decision | None:
         """Return the decision that the id has or, if it has none, the unit keeps."""
         if id is not None and self.tickets.callers.round_of(id) is not None:
             return self.tickets.remembered(id, context)[0]
         return None if unit is None else self.kept(unit_key(unit, slot), context, available, at)
 
-    def kept(self, key: bytes, context: Context, available: Iterable[str] | None, at: float | None) -> Decision | None:
+    def kept(self, key: bytes, context: Context, available: Names, at: float | None) -> Decision | None:
         """Return the decision that a unit keeps, if its action is offered and its learner is available."""
         if self.settings.sticky is None:
             return None

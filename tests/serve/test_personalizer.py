@@ -668,6 +668,15 @@ def test_the_description_has_a_request_for_each_portfolio() -> None:
         assert reward["400"]["content"] == {"application/json": {"schema": error}}
 
 
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_what_is_not_served_is_refused_in_the_form_of_the_clients(prefix: str) -> None:
+    with client(EARLIEST) as service:
+        answers = [service.get(f"{prefix}/rank"), service.post(f"{prefix}/model"), service.delete(f"{prefix}/rank")]
+        assert [answer.status_code for answer in answers] == [405, 404, 405]
+        assert all(answer.json()["error"]["message"] for answer in answers)
+        assert answers[0].headers["Allow"] == "POST"
+
+
 def test_other_portfolios_are_not_in_the_way() -> None:
     with client(ARMS) as service:
         ranked = rank(service, actions=[{"id": id_} for id_ in ("x", "y", "z")])
