@@ -428,7 +428,7 @@ async def archive_portfolio(call: Call) -> Response:
 async def expose_metrics(call: Call) -> Response:
     service, facts = call.service, dict[str, Config]()
     names = [name for name in service.names if call.token.covers(name)]
-    await asyncio.gather(*(_refresh(service, name) for name in names if name in service.portfolios))
+    await asyncio.gather(*(_refresh(service, service.portfolios[name]) for name in names if name in service.portfolios))
     about: Config
     for name in names:
         facts[name] = about = dict(service.metrics.statuses.get(name, {}))
@@ -440,13 +440,12 @@ async def expose_metrics(call: Call) -> Response:
     return Response(service.metrics.expose(facts), media_type=metrics.MEDIA_TYPE)
 
 
-async def _refresh(service: Service, name: str) -> None:
+async def _refresh(service: Service, served: Served) -> None:
     """Read the status of a portfolio for its series; they stay as they were while its journal is slow or has failed."""
-    engine = service.portfolios[name].engine
-    if engine.failure is None:
+    if served.engine.failure is None:
         with suppress(TimeoutError, JournalBusy, JournalFailed):
-            status = await asyncio.wait_for(engine.run(Hosted.status), STATUS_SECONDS)
-            service.metrics.statuses[name] = plain(status)
+            status = await asyncio.wait_for(served.engine.run(Hosted.status), STATUS_SECONDS)
+            service.metrics.statuses[served.name] = plain(status)
 
 
 async def health(call: Call) -> Response:

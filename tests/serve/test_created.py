@@ -217,6 +217,24 @@ def test_archiving_moves_everything_and_destroys_nothing(tmp_path: Path) -> None
         assert service.get("/v1/portfolios").json() == {"portfolios": ["arms"]}
 
 
+def test_metrics_are_exposed_while_a_portfolio_is_archived(
+    service: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The portfolio goes between the list of names and the reading of its status."""
+    create(service)
+    portfolios = service_of(service).portfolios
+    engine, run = portfolios["arms"].engine, portfolios["arms"].engine.run
+
+    def run_and_remove(*arguments: Any, **options: Any) -> Any:
+        removed.append(portfolios.pop("banners"))
+        return run(*arguments, **options)
+
+    removed = list[Any]()
+    monkeypatch.setattr(engine, "run", run_and_remove)
+    assert service.get("/metrics").status_code == 200 and removed
+    removed[0].close()
+
+
 def test_a_portfolio_of_a_file_is_not_archived(service: TestClient) -> None:
     answer = service.delete("/v1/portfolios/arms")
     assert answer.status_code == 409 and "remove the file, then send SIGHUP" in answer.json()["detail"]
