@@ -304,8 +304,7 @@ async def stream_events(call: Call) -> Response:
 
 async def add_learner(call: Call) -> Response:
     body, name, served = call.body, call.request.path_params["learner"], call.served
-    if not LEARNER.fullmatch(name) or not name.isprintable():
-        raise InvalidArgument(f"learner is {name!r:.80}, but must have 1 to 200 printable characters")
+    _check_learner_name(name)
     reserved = {"use", "bound", "name"} & body.settings.keys()
     if reserved:
         raise InvalidArgument(f"settings has {min(reserved)!r}, which must stand outside of settings")
@@ -313,6 +312,12 @@ async def add_learner(call: Call) -> Response:
     with arrays_of_at_most(call.service.settings.max_state_bytes):
         learner, bound = served.config.learner(table)
     return answer(schemas.LearnerStatus(await served.engine.run(_add, name, learner, bound), "active"), 201)
+
+
+def _check_learner_name(name: str) -> None:
+    """Raise an error if a learner could not be addressed by its name."""
+    if not LEARNER.fullmatch(name) or not name.isprintable():
+        raise InvalidArgument(f"learner is {name!r:.80}, but must have 1 to 200 printable characters, and no '/'")
 
 
 def _add(hosted: Hosted, name: str, learner: MinimalLearner, bound: Any) -> str:
@@ -411,7 +416,8 @@ async def create_portfolio(call: Call) -> Response:
             check_served(config, ())
             if config.retention.archive is not None:  # a client must not say where files are written
                 raise InvalidArgument("archive of [retention] is given, but is for files only: leave it out")
-            config.portfolio()
+            for name in config.portfolio().learner_names:
+                _check_learner_name(name)
         return config
 
     config = await asyncio.to_thread(checked)

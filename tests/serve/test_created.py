@@ -143,6 +143,7 @@ WRONG: dict[str, tuple[Any, int, str]] = {
     "a path to a class": ({"learner": [{"use": "os.system"}]}, 422, "is unknown"),
     "a missing setting": ({"learner": [{"use": "UCB"}]}, 422, "learner 1 cannot be made"),
     "a wrong setting": ({"learner": [{"use": "UCB", "arms": "many"}]}, 422, "arms is 'many'"),
+    "a name that no path has": ({"learner": [{"use": "UCB", "arms": 2, "name": "a/b"}]}, 422, "learner is 'a/b'"),
     "a large array": ({"learner": [{"use": "OFUL", "dim": 1_000_000}]}, 422, ""),
     "a wrong table": ({"reward": 3}, 422, "reward is 3, but must be a table"),
     "a wrong setting of the portfolio": ({"sticky": 5}, 422, "sticky is 5"),
