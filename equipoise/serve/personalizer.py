@@ -350,10 +350,14 @@ class Assignment:
         >>> sorted(Assignment([frozenset({1, 2, 3}), frozenset({1, 2}), frozenset({1, 2})]).choices())
         [3]
         """
-        later = self._options[1:]
-        if all(len(each) > len(later) for each in later):
-            return self._options[0]
-        return frozenset(a for a in self._options[0] if Assignment([each - {a} for each in later]).holders is not None)
+        if self.holders is None:
+            return frozenset()
+        first, *later = self._options
+        held = {slot: action for action, slot in self.holders.items() if slot}
+        free = set(first.union(*later)) - set(held.values())
+        while movable := [slot for slot in held if not self._options[slot].isdisjoint(free)]:
+            free.update(held.pop(slot) for slot in movable)  # which takes one that was free before
+        return first & free
 
 
 async def _learn(call: Call, rewards: Mapping[str, float]) -> Response:

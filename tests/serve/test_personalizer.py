@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
 
 from equipoise.journal import SQLiteJournal, digest, rebuild, recover
 from equipoise.portfolio import clock
+from equipoise.serve import personalizer
 from equipoise.serve.app import create_app
 from equipoise.serve.azure import portfolio_file
 from equipoise.serve.client import Client
@@ -340,6 +341,26 @@ def test_assignments_agree_with_trying_all() -> None:
             assert Assignment(options).choices() == choices
         found.add(len(choices))
     assert found >= {0, 1, 2, 3}
+
+
+def test_many_slots_with_few_actions_take_one_assignment_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for each action of each slot took 1.4 seconds, in which nothing else was answered."""
+
+    class Counted(Assignment):
+        def __init__(self, options: Sequence[frozenset[int]]) -> None:
+            made.append(len(options))
+            super().__init__(options)
+
+    made = list[int]()
+    monkeypatch.setattr(personalizer, "Assignment", Counted)
+    ids = [f"a{k}" for k in range(50)]
+    slots = [{"id": f"s{k}", "excludedActions": [ids[k - 1]]} for k in range(50)]
+    with client(
+        EARLIEST.replace('"News", "Sports", "Entertainment"', str(ids)[1:-1]).replace("= 3", "= 50")
+    ) as service:
+        filled = rank_slots(service, actions=[{"id": id_} for id_ in ids], slots=slots)["slots"]
+    assert sorted(slot["rewardActionId"] for slot in filled) == sorted(ids)
+    assert len(made) <= 51
 
 
 def test_a_rank_of_slots_is_decided_as_a_whole_or_not_at_all() -> None:
