@@ -208,6 +208,16 @@ def test_a_scale_needs_two_different_values_and_only_decided_rounds_count() -> N
     assert low < 41 < high and portfolio.decide({"user": {"age": 1e9}}).action_id in NAMES
 
 
+@pytest.mark.parametrize("values", [[1e17] * 29 + [1e17 + 16.0], [0.0] * 29 + [5e-324]])
+def test_a_scale_has_a_width_however_close_values_are(values: list[float]) -> None:
+    portfolio = make()
+    for value in [*values, values[0], values[-1]]:
+        portfolio.learn(portfolio.decide({"user": {"age": value}}), 0.5)
+    low, high = ages(portfolio)
+    Number(low, high)  # as one may declare
+    assert np.isfinite(offers_of(portfolio, {"user": {"age": values[0]}}).shared).all()
+
+
 def test_scales_of_offers_are_learned_from_all_offers() -> None:
     schema = Schema(actions={"price": Number(), "rank": Number()})
     portfolio = Portfolio([OFUL(), EpsilonGreedy(3, epsilon=0.1)], schema=schema)
