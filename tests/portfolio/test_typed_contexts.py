@@ -69,6 +69,22 @@ def test_features_and_bounds_follow_from_the_schema(make_learner: Callable[[], A
     assert again.learners[0] == learner and equal_data(again.state(), portfolio.state())
 
 
+@pytest.mark.parametrize(
+    "make_learner", [OFUL, LinearThompson, SquareCB, lambda: OFUL(features=Shared(columns=["device"]))]
+)
+@pytest.mark.parametrize("copied", [lambda given: given.clone(), lambda given: type(given).from_config(given.config())])
+def test_copies_take_bounds_from_the_schema(make_learner: Callable[[], Any], copied: Callable[[Any], Any]) -> None:
+    assert "action_bound" not in repr(make_learner())
+    learners = [copied(make_learner()), make_learner().clone(name="second")]
+    portfolio = Portfolio(
+        [*learners, make_learner().clone(name="stated", action_bound=1.0)], schema=SCHEMA, action_names=NAMES
+    )
+    schema = portfolio.schema
+    assert schema is not None
+    one, other, stated = portfolio.learners
+    assert one.action_bound == other.action_bound == schema.norm_bound(one.features) and stated.action_bound == 1.0
+
+
 def test_what_is_stated_stays() -> None:
     stated = OFUL(features=Shared(columns=["device"]), action_bound=5.0)
     numbers = OFUL(features=Interactions(OneHot(NAMES), Shared(3)))

@@ -12,7 +12,7 @@ saves where there is a constant (measured in docs/guide/rewards.md). For the exc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import Field, field
 from functools import partial
 from math import isnan, log, sqrt
 from typing import Any
@@ -145,6 +145,11 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
         if self._takes_bound:
             changes["action_bound"] = schema.norm_bound(changes.get("features", self._reader.map)) or 1.0
         adopt(self, changes)
+
+    def _as_given(self, each: Field[Any]) -> Any:
+        if each.name == "action_bound" and self._takes_bound and not self.is_complete:
+            return None  # a copy with other settings takes the schema's, too
+        return super()._as_given(each)
 
     def default_map(self, schema: Schema, action_names: Sequence[str] | None) -> FeatureMap:
         """The feature map of a learner that states none."""
