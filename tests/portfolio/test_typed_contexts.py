@@ -90,7 +90,7 @@ def test_what_is_stated_stays() -> None:
     numbers = OFUL(features=Interactions(OneHot(NAMES), Shared(3)))
     portfolio = Portfolio([stated, numbers, OFUL(2, action_bound=7.0)], schema=SCHEMA, action_names=NAMES)
     assert [each.action_bound for each in portfolio.learners] == [5.0, 1.0, 7.0]
-    assert portfolio.learners[0].features == Shared(columns=[0, 1, 2, 3])
+    assert portfolio.learners[0].features.features == Shared(columns=[0, 1, 2, 3])
     assert portfolio.learners[1].features == Interactions(OneHot(NAMES), Shared(3))
 
 
@@ -231,7 +231,8 @@ def test_a_scale_has_a_width_however_close_values_are(values: list[float]) -> No
         portfolio.learn(portfolio.decide({"user": {"age": value}}), 0.5)
     low, high = ages(portfolio)
     Number(low, high)  # as one may declare
-    assert np.isfinite(offers_of(portfolio, {"user": {"age": values[0]}}).shared).all()
+    shared = offers_of(portfolio, {"user": {"age": values[0]}}).shared
+    assert shared is not None and np.isfinite(shared).all()
 
 
 def test_scales_of_offers_are_learned_from_all_offers() -> None:

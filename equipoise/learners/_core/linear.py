@@ -140,10 +140,13 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
             self._reader.check_complete()
             return
         changes: dict[str, Any] = {}
-        if not self.is_complete:
+        follows = isinstance(self.features, Default)  # from the schema of a file, whose order of columns may differ
+        if follows or not self.is_complete:
             changes["features"] = features_in(schema, self.features, lambda: self.default_map(schema, action_names))
-        if self._takes_bound:
+        if self._takes_bound or (follows and self.action_bound == self.default_action_bound()):
             changes["action_bound"] = schema.norm_bound(changes.get("features", self._reader.map)) or 1.0
+        if follows:
+            changes["dim"] = None  # it may be another one
         adopt(self, changes)
 
     def _as_given(self, each: Field[Any]) -> Any:
