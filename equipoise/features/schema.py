@@ -33,6 +33,7 @@ from equipoise.features.maps import (
     OneHot,
     Prefix,
     Shared,
+    has_names,
     with_numbers,
 )
 from equipoise.features.offers import FeatureMap, Offers, Source, as_matrix, as_numbers, check_entries, check_ids
@@ -229,12 +230,15 @@ class Schema:
         return [*vector.tolist(), *[nan] * len(encoder.unscaled)]
 
     def resolve(self, features: FeatureMap) -> FeatureMap:
-        """Return a feature map with numbers in place of the names of columns."""
-        return with_numbers(
+        """Return a feature map with numbers in place of the names of columns, if there are names."""
+        if not has_names(features):
+            return features
+        resolved = with_numbers(
             features,
             lambda name: self.shared_encoder.places(name, "the context"),
             lambda name: self.action_encoder.places(name, "the actions"),
         )
+        return Default(resolved, self.norm_bound(resolved), features)
 
     def default_map(self, ids: Sequence[str] | None = None) -> Default:
         """Return the map for one linear model of all actions: actions, and actions x context.

@@ -28,6 +28,7 @@ from equipoise.types import Config, Context, Plain
 
 N_FIRST = 30  # values from which the scale of a number is learned
 WIDTH = 2.0  # standard deviations from the middle of the range to its ends
+MIN_WIDTH = 1e-9  # in units of the middle
 SIDES = ("context", "actions")
 COPIED = (list, tuple, dict)
 T = TypeVar("T")
@@ -133,6 +134,7 @@ class Inputs:
 def _range(values: Sequence[float]) -> tuple[float, float]:
     array = np.array(values)
     middle, width = float(array.mean()), WIDTH * float(array.std())
+    width = max(width, MIN_WIDTH * max(abs(middle), 1e-90))  # as for a declared range, whose ends must differ
     return middle - width, middle + width
 
 
