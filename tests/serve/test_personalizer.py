@@ -338,6 +338,19 @@ def test_a_rank_of_slots_is_decided_as_a_whole_or_not_at_all() -> None:
         assert rank_slots(service, eventId="first")["eventId"] == "first"
 
 
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_refused_rank_of_slots_takes_back_only_what_it_decided(closed: bool) -> None:
+    with client(EARLIEST) as service:
+        first = rank_slots(service, eventId="page", slots=[{"id": "top"}, {"id": "end"}])
+        if closed:
+            assert reward_slots(service, "page", top=1.0) == 204
+        end = {"id": "end", "excludedActions": [first["slots"][1]["rewardActionId"]]}  # another context than before
+        body = {"actions": ACTIONS, "eventId": "page", "slots": [{"id": "top"}, {"id": "new"}, end]}
+        answer = service.post("/personalizer/multislot/rank", json=body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "InvalidRankRequest")
+        assert (health(service)["open"], health(service)["withdrawn"]) == (2 - closed, 1)
+
+
 def test_the_portfolio_is_the_named_one_the_only_one_or_that_of_the_key(tmp_path: Path) -> None:
     other = EARLIEST.replace('"news"', '"other"')
     with client(EARLIEST, other) as service:
@@ -653,6 +666,15 @@ def test_the_description_has_a_request_for_each_portfolio() -> None:
         assert "content" not in reward["204"]
         error = {"$ref": "#/components/schemas/ErrorResponse"}
         assert reward["400"]["content"] == {"application/json": {"schema": error}}
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_what_is_not_served_is_refused_in_the_form_of_the_clients(prefix: str) -> None:
+    with client(EARLIEST) as service:
+        answers = [service.get(f"{prefix}/rank"), service.post(f"{prefix}/model"), service.delete(f"{prefix}/rank")]
+        assert [answer.status_code for answer in answers] == [405, 404, 405]
+        assert all(answer.json()["error"]["message"] for answer in answers)
+        assert answers[0].headers["Allow"] == "POST"
 
 
 def test_other_portfolios_are_not_in_the_way() -> None:
