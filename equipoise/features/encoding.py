@@ -10,11 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf, nan, sqrt
 from typing import Any, NamedTuple, NoReturn
 
+import numpy as np
+
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.features.fields import Feature, Number, Row, Scale, Writer, as_number, is_missing, place_of
 from equipoise.features.maps import MAX_DIM
 from equipoise.features.records import MAX_FIELDS, as_record, flat, nests
 from equipoise.settings.checks import count
+from equipoise.types import Array
 
 SIMPLE = frozenset({str, bool, int})  # types of values that are never missing
 
@@ -100,6 +103,16 @@ class Encoder:
         if None in known:  # of numbers that callers give
             return inf
         return sum((self._bounds[name] ** 2 if name else 1.0) for name in {*known} if name is not None)
+
+    def recast(self, rows: Array, columns: Sequence[str]) -> Array:
+        """Return rows with these columns, or the first of them, in the columns of this encoder; others are missing."""
+        if rows.shape[1] > len(columns):  # numbers that callers gave in an order of their own
+            return rows
+        found = np.tile(self._blank[: len(self)], (len(rows), 1))
+        for k, name in enumerate(columns[: rows.shape[1]]):
+            if name in self._index:
+                found[:, self._index[name]] = rows[:, k]
+        return found
 
     def encode(self, record: Mapping[str, Any], where: str) -> Row:
         """Return the columns of a record, and after them the raw values of numbers without a scale."""

@@ -208,7 +208,7 @@ class Default:
         "Upper bound on the norms of its rows, None if none follows.", optional(positive), default=None
     )
     stated: FeatureMap | None = setting(
-        "The map that the learner states, None if it states none.", optional(check_map), default=None
+        "The map that the learner states, None if it states none.", optional(check_map), default=None, added=True
     )
 
     @property
@@ -353,6 +353,8 @@ def map_to_plain(features: FeatureMap) -> Plain:
         part = getattr(features, each.name)
         if isinstance(features, Shared) and (each.name == "dim") == (features.columns is not None):
             continue  # one of the two is given
+        if each.metadata["added"] and part == each.default:
+            continue
         if isinstance(part, FeatureMap):
             data[each.name] = map_to_plain(part)
         elif isinstance(part, tuple):

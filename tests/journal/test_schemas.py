@@ -141,8 +141,9 @@ def named_columns(live: Any) -> dict[str, list[str]]:
     """The columns that learners see, by their names in the schema."""
     found = {}
     for name, learner in zip(live.learner_names, live._portfolio.learners, strict=True):
-        if isinstance(learner, OFUL) and True:
-            found[name] = [live.schema.shared_columns[k] for k in learner.features.features.right.numbers]
+        followed: Any = learner.features if isinstance(learner, OFUL) else None
+        if followed is not None and followed.stated is not None:
+            found[name] = [live.schema.shared_columns[k] for k in followed.features.right.numbers]
     return found
 
 
