@@ -17,7 +17,7 @@ from equipoise.portfolio.drift import DriftMonitor
 from equipoise.portfolio.events import Events, logger
 from equipoise.portfolio.held import HeldReward, clipped, combine
 from equipoise.portfolio.inputs import Inputs, adopt_schema, own_copy
-from equipoise.portfolio.pool import Pool, Selection
+from equipoise.portfolio.pool import Pool, Selection, listed
 from equipoise.portfolio.rounds import Round, Rounds, check_action
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
 from equipoise.portfolio.statements import History, Reporter
@@ -202,8 +202,7 @@ class PortfolioState:
             earlier, digest = tickets.remembered(id, context)
             if earlier is not None:
                 return earlier
-        if isinstance(available, Iterable) and not isinstance(available, str):  # else an error follows
-            available = tuple(available)
+        available = listed(available)
         if key and (kept := self.kept(key, context, available, at)) is not None:
             return kept
         allowed = None if available is None else self.pool.indices(available)

@@ -305,11 +305,11 @@ class Hosted:
     def reward(self, id_: str, reward: float, key: str | None) -> None:
         """Learn a reward, once."""
         if (known := _key(id_, key)) in self._settled:
-            _check_same(id_, self._settled.get(known), self.portfolio.counted(reward))
+            self._check_same(id_, self._settled.get(known), reward)
             return
         # A portfolio does not know for long how a decision was closed, but the journal does.
         if id_ not in self.arrivals and (ends := self._ends(id_, key)) and ends[0].kind != "expired":
-            _check_same(id_, ends[0].data.get("reward"), self.portfolio.counted(reward))
+            self._check_same(id_, ends[0].data.get("reward"), reward)
             return
         self._late = False
         try:
@@ -320,7 +320,7 @@ class Hosted:
                 raise
             if ends[0].kind == "expired":
                 raise LateReward(LATE.format(id_)) from None
-            _check_same(id_, ends[0].data.get("reward"), self.portfolio.counted(reward))
+            self._check_same(id_, ends[0].data.get("reward"), reward)
             return
         if self._late:
             raise LateReward(LATE.format(id_))
@@ -329,6 +329,13 @@ class Hosted:
         """Return the durable events by which a decision, or this reward of several, was settled."""
         settling = (event for event in self.find(id_) if event.kind in ("rewarded", "withdrawn", "expired"))
         return [event for event in settling if (event.data.get("part") or None) == key]
+
+    def _check_same(self, id_: str, earlier: float | None, reward: float) -> None:
+        """Raise an error if a reward counts as another number than the one that a decision has."""
+        if earlier is None:
+            raise DuplicateReward(f"decision {id_} was withdrawn")
+        if self.portfolio.counted(earlier) != self.portfolio.counted(reward):  # one that waits is not clipped yet
+            raise DuplicateReward(f"decision {id_} has the reward {earlier!r}, but another one was given")
 
     def withdraw(self, id_: str) -> None:
         """Withdraw a decision, once."""
@@ -371,13 +378,6 @@ LATE = "decision {} was past its deadline when the reward arrived, so it was not
 def _key(id_: str, part: str | None) -> str | tuple[str, str]:
     """Return the key under which a reward is remembered; none for most, empty for one that waits for an activation."""
     return (id_, part) if part else id_
-
-
-def _check_same(id_: str, earlier: float | None, reward: float) -> None:
-    if earlier is None:
-        raise DuplicateReward(f"decision {id_} was withdrawn")
-    if earlier != reward:
-        raise DuplicateReward(f"decision {id_} has the reward {earlier!r}, but another one was given")
 
 
 def _repeated(event: Event, context: Context) -> Decision:

@@ -257,6 +257,20 @@ def reward_slots(service: Any, event: str, **values: float) -> int:
     return status
 
 
+def test_a_reward_that_waits_and_is_clipped_later_can_be_repeated(tmp_path: Path) -> None:
+    clipped = NEWS.format(more="clip = true")
+    for again in (False, True):  # after a restart, the journal knows the reward
+        with client(clipped, data=tmp_path) as service:
+            if not again:
+                rank(service, eventId="mail", deferActivation=True)
+            for value, status in ((9.0, 200), (9.0, 200), (0.5, 409)):
+                answer = service.post("/v1/portfolios/news/rewards", json={"id": "mail", "reward": value})
+                assert answer.status_code == status, answer.text
+            if again:
+                assert activate(service, "mail") == 204 and health(service)["clipped"] == 1
+                assert reward(service, "mail", 9.0) == 204
+
+
 def test_slots_get_different_actions_and_rewards_of_their_own(tmp_path: Path) -> None:
     with client(EARLIEST, data=tmp_path) as service:
         slots = [SLOTS[0], {**SLOTS[1], "excludedActions": ["Entertainment"], "features": [{"size": "small"}]}]
