@@ -25,7 +25,7 @@ from equipoise.adapters._core.objects import pack, unpack
 from equipoise.adapters._core.outside import OutsideLearner, as_array
 from equipoise.errors import InvalidArgument, OfferRefused, UnknownName, require
 from equipoise.features import FeatureMap, Offers, Schema
-from equipoise.features.maps import has_names
+from equipoise.features.maps import has_names, stated_in
 from equipoise.features.offers import check_entries
 from equipoise.learner import Proposal
 from equipoise.learners._core.rows import RowReader, adopt, check_index, features_setting
@@ -118,8 +118,8 @@ class MABWiser(OutsideLearner):
         """Take the numbers of named columns from the schema of a portfolio."""
         if schema is None and self._reader is not None:
             self._reader.check_complete()
-        elif schema is not None and self.features is not None and has_names(self.features):
-            adopt(self, {"features": schema.resolve(self.features)})
+        elif schema is not None and (stated := stated_in(self.features)) is not None:
+            adopt(self, {"features": schema.resolve(stated)})
 
     def default_name(self) -> str:
         return f"MABWiser {self.mab['policy']}"

@@ -10,11 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf, nan, sqrt
 from typing import Any, NamedTuple, NoReturn
 
+import numpy as np
+
 from equipoise.errors import InvalidArgument, UnknownName
 from equipoise.features.fields import Feature, Number, Row, Scale, Writer, as_number, is_missing, place_of
 from equipoise.features.maps import MAX_DIM
-from equipoise.features.records import MAX_FIELDS, flat
+from equipoise.features.records import MAX_FIELDS, as_record, flat, nests
 from equipoise.settings.checks import count
+from equipoise.types import Array
 
 SIMPLE = frozenset({str, bool, int})  # types of values that are never missing
 
@@ -101,6 +104,16 @@ class Encoder:
             return inf
         return sum((self._bounds[name] ** 2 if name else 1.0) for name in {*known} if name is not None)
 
+    def recast(self, rows: Array, columns: Sequence[str]) -> Array:
+        """Return rows with these columns, or the first of them, in the columns of this encoder; others are missing."""
+        if rows.shape[1] > len(columns):  # numbers that callers gave in an order of their own
+            return rows
+        found = np.tile(self._blank[: len(self)], (len(rows), 1))
+        for k, name in enumerate(columns[: rows.shape[1]]):
+            if name in self._index:
+                found[:, self._index[name]] = rows[:, k]
+        return found
+
     def encode(self, record: Mapping[str, Any], where: str) -> Row:
         """Return the columns of a record, and after them the raw values of numbers without a scale."""
         try:
@@ -122,17 +135,17 @@ class Encoder:
                 if write is not None:
                     write(row, given)
                     continue
-            elif isinstance(given, Mapping):
+            elif nests(given):
                 return self._write(flat(record, where), where)
             elif is_missing(given):
                 if name in self._required:
                     self._refuse_missing(name)
-                if write is not None or self.hashed is not None:
+                if write is not None or (self.hashed is not None and isinstance(name, str)):
                     continue
             elif write is not None:
                 write(row, given)
                 continue
-            if self.hashed is None:
+            if self.hashed is None or not isinstance(name, str):
                 self._refuse_unknown(name, where)
             if self.hashed:
                 others = others or []
@@ -174,10 +187,9 @@ def _words(name: str, given: Any) -> Iterable[tuple[str, float]]:
         if len(given) > MAX_FIELDS:
             raise InvalidArgument(f"feature {name!r} has {len(given)} entries, but must have at most {MAX_FIELDS}")
         return [pair for each in given for pair in _words(name, each)]
-    if isinstance(given, Mapping):  # in a list
-        return [
-            pair for key, each in flat(given, f"feature {name!r}").items() for pair in _words(f"{name}.{key}", each)
-        ]
+    if nests(given):  # in a list
+        record = flat(as_record(given, name), f"feature {name!r}")
+        return [pair for key, each in record.items() for pair in _words(f"{name}.{key}", each)]
     if is_missing(given):
         return ()
     number = as_number(f"feature {name!r}", given)

@@ -198,11 +198,17 @@ class One:
 
 @value
 class Default:
-    """The features of a learner that states none, as the schema of its portfolio had them when the learner joined."""
+    """The features of a learner that states none, or names of columns, as the schema had them when the learner joined.
+
+    So the columns of a learner stay what they were, and what it states can be compared after the schema has grown.
+    """
 
     features: FeatureMap = setting("The map.", check_map)
     norm_bound: float | None = setting(
         "Upper bound on the norms of its rows, None if none follows.", optional(positive), default=None
+    )
+    stated: FeatureMap | None = setting(
+        "The map that the learner states, None if it states none.", optional(check_map), default=None, added=True
     )
 
     @property
@@ -347,6 +353,8 @@ def map_to_plain(features: FeatureMap) -> Plain:
         part = getattr(features, each.name)
         if isinstance(features, Shared) and (each.name == "dim") == (features.columns is not None):
             continue  # one of the two is given
+        if each.metadata["added"] and part == each.default:
+            continue
         if isinstance(part, FeatureMap):
             data[each.name] = map_to_plain(part)
         elif isinstance(part, tuple):
@@ -360,6 +368,11 @@ def follows_from_schema(config: Mapping[str, Plain]) -> bool:
     """Whether the features in the settings of a learner, as plain data, are those of a schema."""
     features = config.get("features")
     return isinstance(features, Mapping) and features.get("map") == Default.__name__
+
+
+def stated_in(features: FeatureMap | None) -> FeatureMap | None:
+    """Return the features that a learner states, before they followed from a schema."""
+    return features.stated if isinstance(features, Default) else features
 
 
 def map_from_plain(data: Plain) -> FeatureMap:

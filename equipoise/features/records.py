@@ -58,9 +58,7 @@ def is_record(given: object) -> bool:
         return True
     if given is None or isinstance(given, np.ndarray | list):
         return False
-    if isinstance(given, NamedRow):
-        return True
-    if is_dataclass(given) and not isinstance(given, type):
+    if isinstance(given, NamedRow) or nests(given):
         return True
     return isinstance(given, Labeled) and not isinstance(given, Tabular | RowsByName)
 
@@ -90,8 +88,13 @@ def as_rows(given: Any) -> Any:
     return given.to_dict("records") if isinstance(given, Tabular) else given
 
 
+def nests(given: object) -> bool:
+    """Whether a value of a feature is a record of further features: a dict or a dataclass."""
+    return isinstance(given, Mapping) or (is_dataclass(given) and not isinstance(given, type))
+
+
 def is_nested(record: Mapping[str, Any]) -> bool:
-    return any(isinstance(each, Mapping) for each in record.values())
+    return any(map(nests, record.values()))
 
 
 def flat(record: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -108,8 +111,8 @@ def _flatten(found: dict[str, Any], record: Mapping[str, Any], prefix: str, wher
         if not isinstance(name, str):
             raise InvalidArgument(f"{where} has the name {name!r:.80}, but names must be strings")
         path = prefix + name
-        if isinstance(value, Mapping):
-            _flatten(found, value, f"{path}.", where, depth + 1)
+        if nests(value):
+            _flatten(found, as_record(value, where), f"{path}.", where, depth + 1)
         elif path in found:
             raise InvalidArgument(f"{where} has {path!r:.80} twice, but names must differ")
         else:

@@ -33,6 +33,7 @@ from equipoise.features.maps import (
     OneHot,
     Prefix,
     Shared,
+    has_names,
     with_numbers,
 )
 from equipoise.features.offers import FeatureMap, Offers, Source, as_matrix, as_numbers, check_entries, check_ids
@@ -102,6 +103,14 @@ class Schema:
         laid_out = self.from_plain(self.to_plain())
         laid_out._lay_out(shared, actions)
         return laid_out
+
+    def with_scales(self, scales: Mapping[str, Mapping[str, Sequence[float]]]) -> Self:
+        """Return the same schema with further ranges of numbers, for "context" and "actions" by name."""
+        layouts = []
+        for side, layout in zip(("context", "actions"), self.layouts, strict=True):
+            new = {name: (float(low), float(high)) for name, (low, high) in scales.get(side, {}).items()}
+            layouts.append(Layout(layout.columns, {**layout.scales, **new}))
+        return self.with_layouts(*layouts)
 
     @property
     def layouts(self) -> tuple[Layout, Layout]:
@@ -228,13 +237,27 @@ class Schema:
         check_entries(vector, where)
         return [*vector.tolist(), *[nan] * len(encoder.unscaled)]
 
+    def recast(self, offers: Offers, written: Schema) -> Offers:
+        """Return offers with the columns of this schema that another layout or form of it wrote; others are missing."""
+        shared = np.empty(0) if offers.shared is None else offers.shared
+        widths = len(shared), offers.actions.shape[1]
+        columns = self.shared_columns, self.action_columns
+        if columns == (written.shared_columns[: widths[0]], written.action_columns[: widths[1]]):
+            return offers
+        shared = self.shared_encoder.recast(shared[None], written.shared_columns)[0]
+        actions = self.action_encoder.recast(offers.actions, written.action_columns)
+        return Offers(actions, shared if len(shared) else None, offers.ids, mask=offers.mask)
+
     def resolve(self, features: FeatureMap) -> FeatureMap:
-        """Return a feature map with numbers in place of the names of columns."""
-        return with_numbers(
+        """Return a feature map with numbers in place of the names of columns, if there are names."""
+        if not has_names(features):
+            return features
+        resolved = with_numbers(
             features,
             lambda name: self.shared_encoder.places(name, "the context"),
             lambda name: self.action_encoder.places(name, "the actions"),
         )
+        return Default(resolved, self.norm_bound(resolved), features)
 
     def default_map(self, ids: Sequence[str] | None = None) -> Default:
         """Return the map for one linear model of all actions: actions, and actions x context.

@@ -140,7 +140,10 @@ def _as_stated(config: Config | None, limits: tuple[float, float] | None) -> Con
         return given
     bound = 1.0 if given["features"]["norm_bound"] is None else given["features"]["norm_bound"]
     followed = {"dim", "features", *(("action_bound",) if given.get("action_bound") == bound else ())}
-    return {**{name: each for name, each in given.items() if name not in followed}, "features": "by the schema"}
+    return {
+        **{name: each for name, each in given.items() if name not in followed},
+        "features": given["features"].get("stated"),
+    }
 
 
 def bounds_of(selector: Config) -> Mapping[int, Config]:

@@ -34,8 +34,9 @@ def open_log(
     n_actions
         Number of actions, if more than those that occur in the log.
     schema
-        The features that learners are made for. Columns of dsjson are then those of the schema, as a service has them.
-        Default: a column for each feature of the log.
+        The features that learners are made for. Columns of dsjson and of a journal are then those of the schema, in its
+        order, and what the log lacks is missing. Default: a column for each feature of the log, those of a journal as
+        the portfolio had them in each round.
     """
     file = Path(path)
     chosen = detect(file) if format == "auto" else one_of("format", format, (*FORMATS, "auto"))
@@ -58,7 +59,7 @@ def _source(path: Path, format: str, schema: Schema | None) -> Source:
     if format == "journal":
         from equipoise.logs.journal import JournalSource
 
-        return JournalSource(path)
+        return JournalSource(path, schema)
     from equipoise.logs import tables
 
     make: Callable[[Path], Source] = tables.parquet_source if format == "parquet" else tables.csv_source

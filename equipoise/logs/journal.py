@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from equipoise.errors import UnreadableFile
+from equipoise.errors import InvalidArgument, UnreadableFile
 from equipoise.features import Offers, Schema
 from equipoise.journal import schema
 from equipoise.journal.archive import Archive
@@ -39,6 +39,7 @@ from equipoise.logs.features import Columns
 from equipoise.logs.rounds import Faults, Rounds, in_batches, objects
 from equipoise.portfolio import old_forms
 from equipoise.portfolio.events import Event
+from equipoise.portfolio.inputs import layouts_in
 from equipoise.types import Array, Context, Plain
 
 BATCH_ROUNDS = 1_024
@@ -68,26 +69,45 @@ class JournalSource:
 
     action_names: tuple[str, ...] = ()
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, schema: Schema | None = None) -> None:
         self.name, self.n_skipped, self.floor = path.name, 0, nan
         _check_version(path)
         self._journal = SQLiteJournal(path, create=False)
         self._last = self._journal.last_seq
         self._ids = Columns()  # of offers without features
         self._settings: dict[str, Any] = {}  # of the portfolio, as they were at the last event read
-        self._schema: Schema | None = None
+        self._schema: Schema | None = None  # of the portfolio, with the layout at the last event read
+        self._wanted = schema  # whose columns the contexts are to have
         self._n_named = set[int]()  # numbers of named actions of rounds that have no offers
         self._widths: tuple[int, int] | None = None  # of shared features and of those of offers, as in the first round
 
     @property
     def shared_names(self) -> tuple[str, ...]:
-        declared = () if self._schema is None else self._schema.shared_columns
+        declared = () if self._of_columns is None else self._of_columns.shared_columns
         return _names(declared, "x", self._widths[0] if self._widths else 0)
 
     @property
     def offer_names(self) -> tuple[str, ...]:
-        declared = () if self._schema is None else self._schema.action_columns
+        declared = () if self._of_columns is None else self._of_columns.action_columns
         return self._ids.names or _names(declared, "a", self._widths[1] if self._widths else 0)
+
+    @property
+    def schema(self) -> Schema | None:
+        """The schema that says what the columns of contexts are, with the ranges that the portfolio learned."""
+        schema, of_columns = self._schema, self._of_columns
+        if schema is None or of_columns is None or of_columns is schema:
+            return schema
+        sides = (("context", of_columns.context), ("actions", of_columns.actions))
+        learned = {
+            side: {name: scale for name, scale in layout.scales.items() if name in features}
+            for (side, features), layout in zip(sides, schema.layouts, strict=True)
+        }
+        return of_columns.with_scales(learned)
+
+    @property
+    def _of_columns(self) -> Schema | None:
+        """The schema that says what the columns of contexts are, if any."""
+        return None if self._schema is None else self._wanted or self._schema
 
     def _set(self, settings: Mapping[str, Plain]) -> None:
         """Note settings of the portfolio; columns of a new schema come after the present ones."""
@@ -96,6 +116,8 @@ class JournalSource:
         if current.get("schema") is not None:
             layouts = (None, None) if self._schema is None else self._schema.layouts
             self._schema = Schema.from_plain(current["schema"]).with_layouts(*layouts)
+            if self._wanted is not None:
+                _check_same_columns(self._wanted, self._schema)
 
     def read(self, faults: Faults) -> Iterator[Rounds]:
         self.n_skipped, self.floor = 0, inf
@@ -113,8 +135,12 @@ class JournalSource:
             if event.kind == CREATED:
                 self._settings, self._schema = {}, None
                 self._set(event.data["state"]["settings"])
+                if self._schema is not None and "inputs" in event.data["state"]:
+                    self._schema = layouts_in(self._schema, event.data["state"]["inputs"])
             elif event.kind == "config":
                 self._set(event.data["changes"])
+            elif event.kind == "scaled" and self._schema is not None:
+                self._schema = self._schema.with_scales(event.data)
             elif event.kind == "decided":
                 waiting[event.data["id"]] = self._decided(event, faults)
                 if self._settings["deadline"] is not None:
@@ -152,14 +178,17 @@ class JournalSource:
         context, action = data["context"], data["action"]
         if isinstance(action, bool) or not isinstance(action, int):
             raise ValueError(f"action is {action!r:.40}, but must be the number of an offered action")
+        if isinstance(context, Offers) and self._wanted is not None and self._schema is not None:
+            context = self._wanted.recast(context, self._schema)
         shared, offers = self._features(context)
         if isinstance(context, Offers) and context.mask is not None:
             action = context.position(action)
         by_id = isinstance(context, Offers) and not context.actions.shape[1]
         widths = len(shared), BY_ID if by_id else offers.shape[1]
         self._widths = self._widths or widths
-        if self._schema is not None and BY_ID not in (widths[1], self._widths[1]):  # columns may have been added
-            self._widths = max(widths[0], self._widths[0]), max(widths[1], self._widths[1])
+        known = self._widths[1] if self._schema is not None else None
+        if known is not None and (known == BY_ID) == by_id:  # columns may have been added
+            self._widths = max(widths[0], self._widths[0]), max(widths[1], known)
         elif widths != self._widths:
             found, above = (f"{each[0]} and {_of_offers(each[1])}" for each in (widths, self._widths))
             raise ValueError(f"features of the round and of each offer are {found}, but must be {above} as those above")
@@ -243,6 +272,19 @@ def _check_version(path: Path) -> None:
 def _names(declared: Sequence[str], letter: str, width: int) -> tuple[str, ...]:
     """The names of the first columns, as far as the portfolio declares any; numbers for others."""
     return tuple(declared[j] if j < len(declared) else f"{letter}{j}" for j in range(width))
+
+
+def _check_same_columns(wanted: Schema, written: Schema) -> None:
+    """Raise an error if columns of the same name would have another meaning."""
+    for side, now, before in (
+        ("context", wanted.context, written.context),
+        ("actions", wanted.actions, written.actions),
+    ):
+        for name, each in now.items():
+            if name in before and not (each.extends(before[name]) or before[name].extends(each)):
+                raise InvalidArgument(
+                    f"schema has {name!r} of its {side} as {each}, but the log was written with {before[name]}"
+                )
 
 
 def _of_offers(width: int) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from equipoise.errors import InvalidArgument, UnreadableFile
 from equipoise.features.offers import Offers, nth_offered
 from equipoise.learner import LearnerCapabilities
-from equipoise.portfolio.warm_start import LoggedRound
+from equipoise.portfolio.warm_start import LoggedRound, OfSchema
 from equipoise.settings.checks import LARGEST, count
 from equipoise.types import Array, Context, Integers
 
@@ -199,6 +199,7 @@ class LoggedRounds:
         self.skipped, self.n_skipped = tuple(faults.first), faults.n_faults
         self.n_excluded = source.n_skipped
         self.shared_names, self.offer_names = source.shared_names, source.offer_names
+        self.schema = source.schema if isinstance(source, OfSchema) else None  # that says what the columns are
         self._has_names = len(source.action_names) == self.n_actions and not source.offer_names
         self.has_ids = self.has_ids or self._has_names
         self.action_names = source.action_names or tuple(str(action) for action in range(self.n_actions))

@@ -28,6 +28,7 @@ from equipoise.types import Config, Context, Plain
 
 N_FIRST = 30  # values from which the scale of a number is learned
 WIDTH = 2.0  # standard deviations from the middle of the range to its ends
+MIN_WIDTH = 1e-9  # in units of the middle
 SIDES = ("context", "actions")
 COPIED = (list, tuple, dict)
 T = TypeVar("T")
@@ -99,13 +100,10 @@ class Inputs:
     def fix_scales(self, scales: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
         """Use these ranges from now on."""
         assert self.schema is not None
-        layouts = []
-        for side, layout in zip(SIDES, self.schema.layouts, strict=True):
-            new = {name: (float(low), float(high)) for name, (low, high) in scales.get(side, {}).items()}
-            layouts.append(Layout(layout.columns, {**layout.scales, **new}))
+        self.schema = self.schema.with_scales(scales)
+        for side, new in scales.items():
             for name in new:
                 self._seen[side].pop(name, None)
-        self.schema = self.schema.with_layouts(*layouts)
 
     def state(self) -> Config:
         """Return the layout and what was seen, as plain data."""
@@ -121,18 +119,21 @@ class Inputs:
 
     def restore(self, state: Mapping[str, Plain]) -> None:
         assert self.schema is not None
-        layouts = []
+        self.schema = layouts_in(self.schema, state)
         for side in SIDES:
-            saved = state[side]
-            scales = {name: (low, high) for name, (low, high) in saved["scales"].items()}
-            layouts.append(Layout(tuple(saved["columns"]), scales))
-            self._seen[side] = {name: list(kept) for name, kept in saved["seen"].items()}
-        self.schema = self.schema.with_layouts(*layouts)
+            self._seen[side] = {name: list(kept) for name, kept in state[side]["seen"].items()}
+
+
+def layouts_in(schema: Schema, state: Mapping[str, Plain]) -> Schema:
+    """Return a schema with the layouts that `Inputs.state` returned."""
+    laid_out = schema.with_layouts(*(Layout(tuple(state[side]["columns"]), {}) for side in SIDES))
+    return laid_out.with_scales({side: state[side]["scales"] for side in SIDES})
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
     array = np.array(values)
     middle, width = float(array.mean()), WIDTH * float(array.std())
+    width = max(width, MIN_WIDTH * max(abs(middle), 1e-90))  # as for a declared range, whose ends must differ
     return middle - width, middle + width
 
 

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_ch
 import numpy as np
 
 from equipoise.errors import InvalidArgument, OfferRefused
+from equipoise.features import Schema
 from equipoise.learner import can_be_restored
 from equipoise.portfolio.held import clipped
 from equipoise.portfolio.pool import describe_error
@@ -80,6 +81,14 @@ class Log(Protocol):
 
     def each_round(self) -> Iterator[LoggedRound]:
         """Yield the rounds, in order."""
+
+
+@runtime_checkable
+class OfSchema(Protocol):
+    """A log whose columns are those of a schema, if it has one; see `equipoise.logs.open_log`."""
+
+    @property
+    def schema(self) -> Schema | None: ...
 
 
 AnyLog = Log | Sequence[LoggedRound]
@@ -193,8 +202,11 @@ class LogReplay:
         exposure = log.min_offered_exposure if isinstance(log, Log) else nan
         if rule := no_rejection(exposure):
             raise InvalidArgument(f"evidence is True, but {rule}")
+        scales = _new_scales(state, log)
         for logged in _rounds(log):  # before the first is played
             _checked(state, logged)
+        if scales:
+            state.fix_scales(scales)
         self._state, self._lock, self._log, self._kept = state, lock, log, 0
         self._steps = by_rejection(portfolio, _rounds(log), exposure, count("seed", seed, minimum=0), now)
 
@@ -230,7 +242,10 @@ def learn_log(state: PortfolioState, log: AnyLog, learners: Iterable[str] | None
     if not willing:
         listed = "; ".join(f"{pool.names[i]}: {reason}" for i, reason in reasons.items())
         raise InvalidArgument(f"no learner can learn the log ({listed})")
+    scales = _new_scales(state, log)
     rounds, refused = _learn_all(state, willing, log)
+    if scales:
+        state.fix_scales(scales)
     source = log.name if isinstance(log, Log) else "a list"
     rows = []
     for i in chosen:
@@ -244,6 +259,33 @@ def learn_log(state: PortfolioState, log: AnyLog, learners: Iterable[str] | None
         else:
             rows.append(Warmed(member.name, 0, f"not learned: {reasons[i]}"))
     return WarmStart(rounds, tuple(rows), 0, "as another policy chose their actions")
+
+
+def _new_scales(state: PortfolioState, log: AnyLog) -> dict[str, dict[str, tuple[float, float]]]:
+    """Return the ranges of numbers that a log has and the portfolio not yet; raise an error if its columns are others.
+
+    What learners learned of a column must stay true of it.
+    """
+    schema, written = state.inputs.schema, log.schema if isinstance(log, OfSchema) else None
+    if schema is None or written is None:
+        return {}
+    found: dict[str, dict[str, tuple[float, float]]] = {}
+    for side, own, of_log in zip(("context", "actions"), schema.layouts, written.layouts, strict=True):
+        if own.columns != of_log.columns:
+            raise InvalidArgument(
+                f"columns of the {side} in the log are {', '.join(of_log.columns):.200}, but must be those of the "
+                "portfolio: open the log with schema=portfolio.schema"
+            )
+        for name, scale in of_log.scales.items():
+            known = own.scales.get(name)
+            if known is not None and known != scale:
+                raise InvalidArgument(
+                    f"feature {name!r} of the {side} has the range {scale} in the log, but must have the one of the "
+                    f"portfolio, {known}: declare it"
+                )
+            if known is None:
+                found.setdefault(side, {})[name] = scale
+    return found
 
 
 def _check_not_begun(state: PortfolioState) -> None:

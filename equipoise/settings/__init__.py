@@ -248,7 +248,9 @@ class Configured:
             value = self._as_given(field)
             if not field.kw_only:
                 arguments.append(repr(value))
-            elif not equal_data(value, self._default_of(field)):
+            elif (value is not None or not field.metadata["derived"]) and not equal_data(
+                value, self._default_of(field)
+            ):
                 arguments.append(f"{_argument(field)}={value!r}")
         return f"{type(self).__name__}({', '.join(arguments)})"
 

@@ -100,9 +100,13 @@ class Units:
                 f"state them at the {self._kind}, or give a new one"
             )
 
-    def _with_units(self: Any, adopted: Mapping[str, Any]) -> Any:
-        """A new object of the same settings in the units of a portfolio."""
-        part = self.clone()
+    def anew(self, **changes: Any) -> Any:
+        """A new object of the same settings but for `changes`, in the same units."""
+        return self._with_units(self._adopted, **changes)
+
+    def _with_units(self: Any, adopted: Mapping[str, Any], **changes: Any) -> Any:
+        """A new object of the same settings but for `changes`, in the units of a portfolio."""
+        part = self.clone(**changes)
         part.replace_units(adopted)
         return part
 

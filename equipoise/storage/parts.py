@@ -166,8 +166,14 @@ def _check_matches(part: Part, row: Config) -> Part:
 def _with_saved_features(part: Part, saved: Config) -> Part:
     """Return a learner whose features follow from a schema with those of the file: the schema may have grown since."""
     cls, own = type(part), part.config() if implements(part, HasSettings) else {}
-    both_follow = follows_from_schema(own) and follows_from_schema(saved)
-    if not both_follow or equal_data(own["features"], saved["features"]) or not implements(cls, MadeFromConfig):
+    if not (follows_from_schema(own) and follows_from_schema(saved)):
+        return part
+    now, before = own["features"], saved["features"]
+    if (
+        equal_data(now, before)
+        or not equal_data(now.get("stated"), before.get("stated"))
+        or not implements(cls, MadeFromConfig)
+    ):
         return part
     followed: Config = {name: saved[name] for name in ("dim", "features", "action_bound") if name in saved}
     remade: Part = cls.from_config({**own, **followed})

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from equipoise import Portfolio
 from equipoise.errors import EquipoiseError, InvalidArgument, UnknownName
 from equipoise.features import (
     Category,
@@ -34,6 +35,7 @@ from equipoise.features import (
 )
 from equipoise.features.maps import map_from_plain, map_to_plain
 from equipoise.features.records import MAX_DEPTH, MAX_FIELDS, features_digest
+from equipoise.learners import UCB
 
 SCHEMA = Schema(
     {"device": Category(["phone", "tv"]), "user": {"age": Number(0, 100), "vip": Flag()}, "note": Text(hashed=4)},
@@ -89,6 +91,35 @@ def test_rows_of_every_form_have_the_same_columns() -> None:
     assert missing == schema.offers({}, ids=["x"])
     items = Schema(actions={"device": Category(), "age": Number(0, 99)})
     assert items.offers(offers=frame) == items.offers(offers=[record, {}])
+
+
+@dataclass
+class Visit:
+    user: Person
+    new: bool
+
+
+@pytest.mark.parametrize("unknown", ["error", "ignore", "hash"])
+def test_dataclasses_are_flattened_as_dicts_are(unknown: str) -> None:
+    schema = Schema({"user": {"device": Category(), "age": Number(0, 99)}, "new": Flag()}, unknown=unknown)
+    expected = schema.offers({"user": {"device": "tv", "age": 7}, "new": True}, ids=["x"])
+    assert expected.shared is not None and expected.shared[schema.shared_columns.index("user.age missing")] == 0.0
+    for row in (Visit(Person("tv", 7), True), {"user": Person("tv", 7), "new": True}):
+        offers = schema.offers(row, ids=["x"])
+        assert offers == expected and offers.given_digest() == expected.given_digest()
+    if unknown == "hash":
+        dicts = schema.offers({"seen": [{"device": "tv", "age": 7}]}, ids=["x"])
+        assert schema.offers({"seen": [Person("tv", 7)]}, ids=["x"]) == dicts
+
+
+@pytest.mark.parametrize("unknown", ["error", "ignore", "hash"])
+@pytest.mark.parametrize("value", ["a", None])
+def test_names_are_strings(unknown: str, value: Any) -> None:
+    """Other ones cannot be in the digest of an id."""
+    portfolio = Portfolio([UCB(1)], schema=Schema({"age": Number(0, 99)}, unknown=unknown), action_names=["x"])
+    for name in (1, ("a", 1)):
+        with pytest.raises(InvalidArgument, match=r"context has the name .*, but names must be strings"):
+            portfolio.decide({"age": 3, name: value}, id="a")
 
 
 def test_rows_of_polars_have_the_same_columns() -> None:
@@ -162,8 +193,10 @@ def test_maps_address_columns_by_name_of_feature_or_column() -> None:
         (Concat([Columns(["price"]), Shared(columns=["device"])]), None),
     ):
         resolved = SCHEMA.resolve(named)
+        assert isinstance(resolved, Default)
         if numbered is not None:
-            assert resolved == numbered
+            assert resolved.features == numbered
+        assert resolved.stated == named and resolved.norm_bound == SCHEMA.norm_bound(resolved)
         assert map_from_plain(map_to_plain(named)) == named
         assert map_from_plain(map_to_plain(resolved)) == resolved
         assert len(rows_of(resolved, offers)[0]) == resolved.dim

@@ -126,6 +126,49 @@ def test_a_learner_that_no_longer_follows_the_schema_is_another_one(tmp_path: Pa
             play(live, 3)
 
 
+def naming(*columns: str) -> dict[str, Any]:
+    """A learner that names columns."""
+    ids = {"use": "OneHot", "ids": ["red", "blue"]}
+    shared = {"use": "Shared", "columns": list(columns)}
+    return {
+        "use": "OFUL",
+        "name": "-".join(columns),
+        "features": {"use": "Interactions", "left": ids, "right": shared},
+    }
+
+
+def named_columns(live: Any) -> dict[str, list[str]]:
+    """The columns that learners see, by their names in the schema."""
+    found = {}
+    for name, learner in zip(live.learner_names, live._portfolio.learners, strict=True):
+        followed: Any = learner.features if isinstance(learner, OFUL) else None
+        if followed is not None and followed.stated is not None:
+            found[name] = [live.schema.shared_columns[k] for k in followed.features.right.numbers]
+    return found
+
+
+def test_learners_that_name_columns_keep_these_and_new_ones_get_theirs(tmp_path: Path) -> None:
+    """In the file that has grown, the columns come in another order than in the journal."""
+    path = tmp_path / "shop.db"
+    devices = ["device=phone", "device=tv", "device unknown", "device missing"]
+    first = {"age": ["age", "age missing"], "device": devices}
+    begun = {**FILE, "learner": [naming("age"), naming("device"), *FILE["learner"]]}
+    grown = {**GROWN, "learner": [*begun["learner"], naming("vip", "age"), naming("device", "vip missing")]}
+    after = {**first, "vip-age": ["vip", "vip missing", "age", "age missing"]}
+    after["device-vip missing"] = ["device=phone", "device=tv", "device=car", *devices[2:], "vip missing"]
+    for n, (file, expected) in enumerate(((begun, first), (begun, first), (grown, after), (grown, after))):
+        with equipoise.open(path, made(file)) as live:
+            play(live, 20, 20 * n)
+            assert named_columns(live) == expected
+            bounds = {learner.action_bound for learner in live._portfolio.learners if isinstance(learner, OFUL)}
+            assert 1.0 in bounds and max(bounds) < 2.5
+    journal = SQLiteJournal(path, create=False)
+    assert digest(rebuild(journal).portfolio) == digest(recover(journal).portfolio)
+    other = {**naming("vip", "age"), "name": "age"}
+    with pytest.raises(StoreConflict, match="learner 'age' has other settings"):
+        equipoise.open(path, made({**grown, "learner": [other, *grown["learner"][1:]]}))
+
+
 def test_redaction_removes_values_that_were_seen(tmp_path: Path) -> None:
     path = tmp_path / "shop.db"
     with equipoise.open(path, made(FILE)) as live:

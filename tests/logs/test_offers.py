@@ -16,7 +16,19 @@ import equipoise
 from equipoise import Portfolio
 from equipoise.adapters import VW, Epsilon, Exploring, LightGBM, MABWiser, River, Sklearn
 from equipoise.errors import InvalidArgument
-from equipoise.features import Category, Columns, Concat, Interactions, Number, Offers, OneHot, Prefix, Schema, Shared
+from equipoise.features import (
+    Category,
+    Columns,
+    Concat,
+    Flag,
+    Interactions,
+    Number,
+    Offers,
+    OneHot,
+    Prefix,
+    Schema,
+    Shared,
+)
 from equipoise.learners import OFUL, UCB, DisjointOFUL, SquareCB
 from equipoise.logs import LoggedRounds, from_arrays, from_bandit_feedback, open_log
 from equipoise.logs.replay import replay, replay_portfolio
@@ -196,3 +208,89 @@ def test_columns_of_a_journal_have_the_names_of_its_schema(tmp_path: Path) -> No
     assert batch.offers.shape == (4, 2, 4) and batch.shared.shape == (4, len(log.shared_names))
     assert [context.actions.shape for context in contexts_of(log)] == [(2, 2)] * 2 + [(2, 4)] * 2
     assert len(replay(log, [OFUL(2)]).learners[0].evaluation.rewards) == 4
+
+
+SMALL: dict[str, Any] = {"device": Category(["phone", "tv"]), "age": Number()}
+LARGE: dict[str, Any] = {"new": Flag(), "device": Category(["phone", "tv", "car"]), "age": Number()}
+BY_AGE = Interactions(OneHot(["red", "green"]), Shared(columns=["age"]))
+
+
+def shop(context: dict[str, Any]) -> Portfolio:
+    learners = [OFUL(scale=0.1), OFUL(features=BY_AGE, scale=0.1, name="age")]
+    return Portfolio(learners, schema=Schema(context), action_names=IDS[:2], explore=0.5)
+
+
+def visitor(t: int) -> dict[str, Any]:
+    return {"device": ["phone", "tv", "car"][t % 3], "age": 20 + 7 * t % 50}
+
+
+def has_learned(portfolio: Portfolio) -> float:
+    """How often the learner that names the age is right: those over 45 want what is red."""
+    assert portfolio.schema is not None
+    right = 0
+    for t in range(50):
+        offers = portfolio.schema.offers(visitor(t), ids=IDS[:2])
+        right += (portfolio.learners[1].decide(offers).greedy == 0) == (visitor(t)["age"] > 45)
+    return right / 50
+
+
+@pytest.fixture
+def grown_journal(tmp_path: Path) -> Path:
+    """A journal that began with fewer columns than the file has now, which has them in another order."""
+    path = tmp_path / "shop.db"
+    for context in (SMALL, LARGE):
+        with equipoise.open(path, shop(context)) as live:
+            for t in range(100):
+                decision = live.decide(visitor(t))
+                live.learn(decision, float((decision.action_id == "red") == (visitor(t)["age"] > 45)))
+    return path
+
+
+@pytest.mark.compiled
+def test_a_journal_is_read_with_the_columns_of_a_schema(grown_journal: Path) -> None:
+    schema = Schema(LARGE)
+    log = open_log(grown_journal, schema=schema)
+    assert log.schema is not None and log.shared_names == log.schema.shared_columns == schema.shared_columns
+    assert set(log.schema.layouts[0].scales) == {"age"}
+    assert [len(each.shared) for each in contexts_of(log)] == [len(schema.shared_columns)] * 200
+    assert contexts_of(log)[150] == log.schema.offers(visitor(50), ids=IDS[:2])
+    earlier = dict(zip(schema.shared_columns, contexts_of(log)[40].shared, strict=True))
+    assert earlier["device=tv"] == earlier["new missing"] == 1.0 and earlier["device=car"] == earlier["new"] == 0.0
+    found = replay(log, list(shop(LARGE).learners)).learners
+    assert min(each.estimate("progressive").value for each in found) > 0.7
+    as_decided = contexts_of(open_log(grown_journal))
+    assert {len(each.shared) for each in as_decided} == {6, 9}
+    for wrong in (Schema({**LARGE, "age": Number(0, 99)}), Schema({**LARGE, "device": Flag()})):
+        with pytest.raises(InvalidArgument, match=r"of its context as .*, but the log was written with"):
+            open_log(grown_journal, schema=wrong)
+
+
+@pytest.mark.parametrize("context", [LARGE, dict(reversed(LARGE.items()))])
+@pytest.mark.parametrize("evidence", [False, True])
+def test_a_warm_start_takes_the_ranges_of_a_journal(
+    evidence: bool, context: dict[str, Any], grown_journal: Path
+) -> None:
+    """Else what was learned of a column would be about other numbers than those that come."""
+    portfolio = shop(context)
+    events: list[str] = []
+    portfolio.on_event(lambda event: events.append(event.kind))
+    log = open_log(grown_journal, schema=portfolio.schema)
+    portfolio.warm_start(log, evidence=evidence)
+    assert portfolio.schema is not None and log.schema is not None
+    assert portfolio.schema.layouts == log.schema.layouts and events.count("scaled") == 1
+    assert has_learned(portfolio) > 0.9
+
+
+def test_a_warm_start_refuses_other_columns(grown_journal: Path) -> None:
+    portfolio = shop(LARGE)
+    with pytest.raises(InvalidArgument, match=r"columns of the context in the log .* with schema=portfolio\.schema"):
+        portfolio.warm_start(open_log(grown_journal))
+    for t in range(30):
+        portfolio.decide({"age": 3 * t})
+    log = open_log(grown_journal, schema=portfolio.schema)
+    portfolio.add_learner(OFUL(name="late"))
+    with pytest.raises(
+        InvalidArgument, match=r"'age' of the context has the range .* in the log, but must have the one"
+    ):
+        portfolio.warm_start(log, learners=["late"])
+    assert portfolio.health()["learners"][-1]["logged_rounds"] == 0

@@ -69,12 +69,28 @@ def test_features_and_bounds_follow_from_the_schema(make_learner: Callable[[], A
     assert again.learners[0] == learner and equal_data(again.state(), portfolio.state())
 
 
+@pytest.mark.parametrize(
+    "make_learner", [OFUL, LinearThompson, SquareCB, lambda: OFUL(features=Shared(columns=["device"]))]
+)
+@pytest.mark.parametrize("copied", [lambda given: given.clone(), lambda given: type(given).from_config(given.config())])
+def test_copies_take_bounds_from_the_schema(make_learner: Callable[[], Any], copied: Callable[[Any], Any]) -> None:
+    assert "action_bound" not in repr(make_learner())
+    learners = [copied(make_learner()), make_learner().clone(name="second")]
+    portfolio = Portfolio(
+        [*learners, make_learner().clone(name="stated", action_bound=1.0)], schema=SCHEMA, action_names=NAMES
+    )
+    schema = portfolio.schema
+    assert schema is not None
+    one, other, stated = portfolio.learners
+    assert one.action_bound == other.action_bound == schema.norm_bound(one.features) and stated.action_bound == 1.0
+
+
 def test_what_is_stated_stays() -> None:
     stated = OFUL(features=Shared(columns=["device"]), action_bound=5.0)
     numbers = OFUL(features=Interactions(OneHot(NAMES), Shared(3)))
     portfolio = Portfolio([stated, numbers, OFUL(2, action_bound=7.0)], schema=SCHEMA, action_names=NAMES)
     assert [each.action_bound for each in portfolio.learners] == [5.0, 1.0, 7.0]
-    assert portfolio.learners[0].features == Shared(columns=[0, 1, 2, 3])
+    assert portfolio.learners[0].features.features == Shared(columns=[0, 1, 2, 3])
     assert portfolio.learners[1].features == Interactions(OneHot(NAMES), Shared(3))
 
 
@@ -206,6 +222,17 @@ def test_a_scale_needs_two_different_values_and_only_decided_rounds_count() -> N
     portfolio.decide({"user": {"age": 60}})
     low, high = ages(portfolio)
     assert low < 41 < high and portfolio.decide({"user": {"age": 1e9}}).action_id in NAMES
+
+
+@pytest.mark.parametrize("values", [[1e17] * 29 + [1e17 + 16.0], [0.0] * 29 + [5e-324]])
+def test_a_scale_has_a_width_however_close_values_are(values: list[float]) -> None:
+    portfolio = make()
+    for value in [*values, values[0], values[-1]]:
+        portfolio.learn(portfolio.decide({"user": {"age": value}}), 0.5)
+    low, high = ages(portfolio)
+    Number(low, high)  # as one may declare
+    shared = offers_of(portfolio, {"user": {"age": values[0]}}).shared
+    assert shared is not None and np.isfinite(shared).all()
 
 
 def test_scales_of_offers_are_learned_from_all_offers() -> None:

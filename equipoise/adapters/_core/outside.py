@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from equipoise.features import FeatureMap, Schema
+from equipoise.features import Default, FeatureMap, Schema
 from equipoise.kernels.records import check_layout
 from equipoise.kernels.streams import LEARNERS, generator_at
 from equipoise.learner import Proposal
@@ -129,7 +129,7 @@ class OffersLearner(OutsideLearner):
         """Take features from the schema of a portfolio, if they are not stated."""
         if schema is None:
             self._reader.check_complete()
-        elif not self._reader.complete:
+        elif not self._reader.complete or isinstance(self.features, Default):
             adopt(self, {"features": features_in(schema, self.features, lambda: schema.default_map(action_names))})
 
     @property

@@ -12,7 +12,7 @@ saves where there is a constant (measured in docs/guide/rewards.md). For the exc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import Field, field
 from functools import partial
 from math import isnan, log, sqrt
 from typing import Any
@@ -140,11 +140,19 @@ class LinearLearner(KernelLearner[ParamsT, MemoryT]):
             self._reader.check_complete()
             return
         changes: dict[str, Any] = {}
-        if not self.is_complete:
+        follows = isinstance(self.features, Default)  # from the schema of a file, whose order of columns may differ
+        if follows or not self.is_complete:
             changes["features"] = features_in(schema, self.features, lambda: self.default_map(schema, action_names))
-        if self._takes_bound:
+        if self._takes_bound or (follows and self.action_bound == self.default_action_bound()):
             changes["action_bound"] = schema.norm_bound(changes.get("features", self._reader.map)) or 1.0
+        if follows:
+            changes["dim"] = None  # it may be another one
         adopt(self, changes)
+
+    def _as_given(self, each: Field[Any]) -> Any:
+        if each.name == "action_bound" and self._takes_bound and not self.is_complete:
+            return None  # a copy with other settings takes the schema's, too
+        return super()._as_given(each)
 
     def default_map(self, schema: Schema, action_names: Sequence[str] | None) -> FeatureMap:
         """The feature map of a learner that states none."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from equipoise.errors import InvalidArgument, OfferRefused
 from equipoise.features import FeatureMap, Offers, Prefix, Schema
-from equipoise.features.maps import check_map, columns_used, has_names, map_from_plain, map_to_plain
+from equipoise.features.maps import check_map, columns_used, has_names, map_from_plain, map_to_plain, stated_in
 from equipoise.features.offers import as_matrix, as_offers, check_entries
 from equipoise.learner import Proposal
 from equipoise.settings import equal_data, optional, setting
@@ -57,7 +57,8 @@ def resolved_dim(dim: int | None, features: FeatureMap | None) -> int | None:
 
 def features_in(schema: Schema, features: FeatureMap | None, default: Callable[[], FeatureMap]) -> FeatureMap:
     """Return the features of a learner in a portfolio with a schema: those that it states, or the default ones."""
-    return default() if features is None else schema.resolve(features)
+    stated = stated_in(features)
+    return default() if stated is None else schema.resolve(stated)
 
 
 class Learns(Protocol):
@@ -66,15 +67,15 @@ class Learns(Protocol):
     @property
     def name(self) -> str: ...
 
-    def clone(self, **changes: Any) -> Self: ...
+    def anew(self, **changes: Any) -> Self: ...
 
     def state(self) -> State: ...
 
 
 def adopt(learner: Learns, changes: Mapping[str, Any]) -> None:
     """Give a learner other settings; one that has learned stays as it is."""
-    if changes and equal_data(learner.state(), learner.clone().state()):
-        vars(learner).update(vars(learner.clone(**changes)))
+    if changes and equal_data(learner.state(), learner.anew().state()):
+        vars(learner).update(vars(learner.anew(**changes)))
 
 
 class Choices(NamedTuple):
