@@ -123,12 +123,12 @@ class Retainer:
 
     def _archive_next(self, before: float) -> bool:
         """Archive the next segment, if all its events are from before a time."""
-        journal, first = self._journal, self._journal.archived + 1
-        last = first + archive.SEGMENT_EVENTS - 1
-        time = journal.time_of(last)
-        if time is None or time >= before or last > journal.last_seq - LATEST_AMONG:
-            return False
         with self._one_at_a_time:
+            journal, first = self._journal, self._journal.archived + 1
+            last = first + archive.SEGMENT_EVENTS - 1
+            time = journal.time_of(last)
+            if time is None or time >= before or last > journal.last_seq - LATEST_AMONG:
+                return False
             with self._snapshots.lock:
                 later = [snapshot for snapshot in journal.snapshots() if snapshot.seq >= last]
                 if len(later) < 2:  # one could be damaged, and then the events would be needed

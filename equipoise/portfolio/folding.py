@@ -97,7 +97,7 @@ FOLDS: dict[str, Callable[[Any, PortfolioState, Mapping[str, Plain]], object]] =
     "decided": lambda _, state, data: _decide(state, data),
     "rewarded": lambda _, state, data: state.fold_settled("rewarded", data),
     "expired": lambda _, state, data: state.fold_settled("expired", data),
-    "deadlines_extended": lambda _, state, data: state.extend_deadlines(data["seconds"]),
+    "deadlines_extended": lambda _, state, data: state.extend_deadlines(data["seconds"], state.tickets.time),
     "withdrawn": lambda _, state, data: state.fold_withdrawn(data),
     "activated": lambda _, state, data: deferring.fold(state, data),
     "ignored": lambda _, state, data: state.ignore(data["id"]),

@@ -198,6 +198,11 @@ def describe_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0][:MAX_ERROR_LENGTH]
 
 
+def listed(available: Iterable[str] | None) -> Iterable[str] | None:
+    """Return names of learners so that they can be read twice; what is no list stays, for `Pool.indices` to refuse."""
+    return tuple(available) if isinstance(available, Iterable) and not isinstance(available, str) else available
+
+
 class Pool:
     """The learners of a portfolio, by index."""
 

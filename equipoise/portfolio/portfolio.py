@@ -35,7 +35,6 @@ from equipoise.portfolio.settings import PortfolioSettings, lost_function, param
 from equipoise.portfolio.state import MAX_EXPIRED, PortfolioState
 from equipoise.portfolio.statements import History, Statements
 from equipoise.portfolio.tickets import Decision
-from equipoise.portfolio.units import unit_key
 from equipoise.portfolio.updates import FailedUpdate
 from equipoise.portfolio.warm_start import AnyLog, LogReplay, WarmStart
 from equipoise.selector import Selector, check_selector
@@ -324,10 +323,9 @@ class Portfolio:
         Every slot is a round of its own, decided without the offers of the slots before it, with its own propensity and
         reward: slots count as independent. With an `id`, their ids are `id`, `id/2`, `id/3` and so on.
 
-        >>> from equipoise.features import Offers
         >>> from equipoise.learners import UCB
         >>> portfolio = Portfolio([UCB(3)])
-        >>> [slot.action_id for slot in portfolio.slate(Offers(None, ids=["a", "b", "c"]), 2)]
+        >>> [slot.action_id for slot in portfolio.slate(None, 2, offers=[{"id": "a"}, {"id": "b"}, {"id": "c"}])]
         ['a', 'b']
         """
         with self._lock:
@@ -339,15 +337,17 @@ class Portfolio:
     def kept_decision(
         self,
         context: Any,
-        unit: str,
+        unit: str | None = None,
         *,
         offers: Any = None,
+        id: str | None = None,
         available: Iterable[str] | None = None,
         at: float | None = None,
+        slot: int = 1,
     ) -> Decision | None:
-        """Return the decision that `decide` would repeat for a unit; None if it would decide a round."""
+        """Return the decision that `decide` would repeat for an id or a unit; None if it would decide a round."""
         with self._lock:
-            return self._state.kept(unit_key(unit), self._state.inputs.read(context, offers), available, at)
+            return self._state.repeated(self._state.inputs.read(context, offers), id, unit, available, at, slot)
 
     @property
     def units_bytes(self) -> int:
@@ -422,8 +422,7 @@ class Portfolio:
     def extend_deadlines(self, seconds: float, *, at: float | None = None) -> int:
         """Let the last `seconds`, in which no reward could arrive, not count; return the number of open decisions."""
         with self._lock:
-            self._state.admit(at)
-            return self._state.extend_deadlines(real("seconds", seconds))
+            return self._state.extend_deadlines(real("seconds", seconds), at)
 
     def retry_updates(self) -> int:
         """Try failed updates again, the oldest first; return how many succeeded."""

@@ -31,8 +31,7 @@ from equipoise.features import Offers
 from equipoise.features.offers import nth_offered
 from equipoise.kernels.streams import LEARNERS, SELECTOR, open_stream, seek
 from equipoise.learner import Proposal
-from equipoise.portfolio.columns import Contexts, n_offers
-from equipoise.portfolio.inputs import copy_if_mutable, own_copy
+from equipoise.portfolio.inputs import Contexts, copy_if_mutable, n_offers, own_copy
 from equipoise.portfolio.pool import Member, Pool, Selection, describe_error, is_refusal
 from equipoise.portfolio.propensities import Failure, InvalidProposal, Odds, Propensities, with_floor
 from equipoise.portfolio.settings import PortfolioSettings, lost_function

@@ -14,6 +14,7 @@ import numpy as np
 from equipoise.errors import DuplicateDecision, InvalidArgument
 from equipoise.features import Offers
 from equipoise.features.offers import as_offers
+from equipoise.portfolio.pool import listed
 from equipoise.portfolio.state import PortfolioState
 from equipoise.portfolio.tickets import MAX_ID_LENGTH, Decision
 from equipoise.settings.checks import count
@@ -57,7 +58,7 @@ def decide(
     offers, tickets, made = as_offers(context), state.tickets, list[Decision]()
     if count("k", k) > offers.n_offered:
         raise InvalidArgument(f"k is {k}, but must be at most {offers.n_offered}, the number of offers to choose from")
-    available = None if available is None else tuple(available)
+    available = listed(available)
     if id is not None:
         longest = MAX_ID_LENGTH - len(slot_id("", k))
         if len(id) > longest:

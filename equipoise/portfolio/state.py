@@ -17,18 +17,11 @@ from equipoise.portfolio.drift import DriftMonitor
 from equipoise.portfolio.events import Events, logger
 from equipoise.portfolio.held import HeldReward, clipped, combine
 from equipoise.portfolio.inputs import Inputs, adopt_schema, own_copy
-from equipoise.portfolio.pool import Pool, Selection
+from equipoise.portfolio.pool import Pool, Selection, listed
 from equipoise.portfolio.rounds import Round, Rounds, check_action
 from equipoise.portfolio.settings import PortfolioSettings, lost_function
 from equipoise.portfolio.statements import History, Reporter
-from equipoise.portfolio.tickets import (
-    Counts,
-    Decision,
-    Ticket,
-    Tickets,
-    check_id,
-    check_key,
-)
+from equipoise.portfolio.tickets import Counts, Decision, Ticket, Tickets, check_id, check_key
 from equipoise.portfolio.units import Units, as_offered, unit_key
 from equipoise.portfolio.updates import FailedUpdate, Failures, LearnerUpdates, was_tried
 from equipoise.selector import Choice, Reconfigures, Selector, check_credit, require
@@ -37,6 +30,7 @@ from equipoise.storage.parts import describe_part, rebuild_learners, rebuild_sel
 from equipoise.types import Config, Context, Outcome, Plain
 
 Learners = Sequence[MinimalLearner] | None
+Names = Iterable[str] | None
 
 MAX_EXPIRED = 8  # overdue decisions that one call closes
 MAX_KEPT_BYTES = 1 << 12  # of what a context was turned into; larger ones are made again when their reward comes
@@ -208,7 +202,7 @@ class PortfolioState:
             earlier, digest = tickets.remembered(id, context)
             if earlier is not None:
                 return earlier
-        available = None if available is None else tuple(available)
+        available = listed(available)
         if key and (kept := self.kept(key, context, available, at)) is not None:
             return kept
         allowed = None if available is None else self.pool.indices(available)
@@ -236,7 +230,15 @@ class PortfolioState:
             self.expire(MAX_EXPIRED)
         return decision
 
-    def kept(self, key: bytes, context: Context, available: Iterable[str] | None, at: float | None) -> Decision | None:
+    def repeated(
+        self, context: Context, id: str | None, unit: object, available: Names, at: float | None, slot: int
+    ) -> Decision | None:
+        """Return the decision that the id has or, if it has none, the unit keeps."""
+        if id is not None and self.tickets.callers.round_of(id) is not None:
+            return self.tickets.remembered(id, context)[0]
+        return None if unit is None else self.kept(unit_key(unit, slot), context, available, at)
+
+    def kept(self, key: bytes, context: Context, available: Names, at: float | None) -> Decision | None:
         """Return the decision that a unit keeps, if its action is offered and its learner is available."""
         if self.settings.sticky is None:
             return None
@@ -471,12 +473,13 @@ class PortfolioState:
         if self._events_wanted():
             self.events.emit("rewarded", {"id": ticket.id, "reward": reward, "outcome": outcome, "part": key}, key=key)
 
-    def extend_deadlines(self, seconds: float) -> int:
+    def extend_deadlines(self, seconds: float, at: float | None) -> int:
         """Let the last seconds not count toward deadlines; return the number of open decisions."""
         if not isinstance(self.settings.deadline, float):
             raise InvalidArgument(f"deadline is {self.settings.deadline!r}, but only one in seconds can be extended")
         if not 0.0 < seconds < inf:
             raise InvalidArgument(f"seconds is {seconds!r}, but must be positive and finite")
+        self.admit(at)
         self.tickets.extend_deadlines(seconds)
         self.events.emit("deadlines_extended", {"seconds": seconds, "open": len(self.tickets.open)})
         return len(self.tickets.open)

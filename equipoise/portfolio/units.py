@@ -16,7 +16,7 @@ from typing import TypeAlias
 from equipoise.errors import InvalidArgument
 from equipoise.features import Offers
 from equipoise.portfolio import old_forms
-from equipoise.portfolio.columns import n_offers
+from equipoise.portfolio.inputs import n_offers
 from equipoise.portfolio.tickets import Decision
 from equipoise.storage.codec import check_savable, decode_body, encode_body
 from equipoise.types import Context, Later, Plain

@@ -149,8 +149,9 @@ class _Path:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         request, respond = Request(scope, receive), self._methods.get(scope["method"])
         if respond is None:
-            refusal = Refused(405, "unknown-method", "the path does not have this method", self._allowed)
-            response = problem_response(refusal, request)
+            response = _unknown(
+                Refused(405, "unknown-method", "the path does not have this method", self._allowed), request
+            )
         else:
             response = await respond(request)
         await response(scope, receive, send)
@@ -255,9 +256,13 @@ FORMS = {
 }
 
 
+def _unknown(refusal: Refused, request: Request) -> Response:
+    """Refuse what is not served, in the form of the errors of paths like this one."""
+    return FORMS["personalizer" if "/personalizer/" in request.scope["path"] else "problem"](refusal, request)
+
+
 async def _unknown_path(scope: Any, receive: Any, send: Any) -> None:
-    form = FORMS["personalizer" if "/personalizer/" in scope["path"] else "problem"]
-    response = form(Refused(404, "unknown-path", "there is no such path"), Request(scope, receive))
+    response = _unknown(Refused(404, "unknown-path", "there is no such path"), Request(scope, receive))
     await response(scope, receive, send)
 
 

@@ -304,8 +304,7 @@ async def stream_events(call: Call) -> Response:
 
 async def add_learner(call: Call) -> Response:
     body, name, served = call.body, call.request.path_params["learner"], call.served
-    if not LEARNER.fullmatch(name) or not name.isprintable():
-        raise InvalidArgument(f"learner is {name!r:.80}, but must have 1 to 200 printable characters")
+    _check_learner_name(name)
     reserved = {"use", "bound", "name"} & body.settings.keys()
     if reserved:
         raise InvalidArgument(f"settings has {min(reserved)!r}, which must stand outside of settings")
@@ -313,6 +312,12 @@ async def add_learner(call: Call) -> Response:
     with arrays_of_at_most(call.service.settings.max_state_bytes):
         learner, bound = served.config.learner(table)
     return answer(schemas.LearnerStatus(await served.engine.run(_add, name, learner, bound), "active"), 201)
+
+
+def _check_learner_name(name: str) -> None:
+    """Raise an error if a learner could not be addressed by its name."""
+    if not LEARNER.fullmatch(name) or not name.isprintable():
+        raise InvalidArgument(f"learner is {name!r:.80}, but must have 1 to 200 printable characters, and no '/'")
 
 
 def _add(hosted: Hosted, name: str, learner: MinimalLearner, bound: Any) -> str:
@@ -411,7 +416,8 @@ async def create_portfolio(call: Call) -> Response:
             check_served(config, ())
             if config.retention.archive is not None:  # a client must not say where files are written
                 raise InvalidArgument("archive of [retention] is given, but is for files only: leave it out")
-            config.portfolio()
+            for name in config.portfolio().learner_names:
+                _check_learner_name(name)
         return config
 
     config = await asyncio.to_thread(checked)
@@ -428,7 +434,7 @@ async def archive_portfolio(call: Call) -> Response:
 async def expose_metrics(call: Call) -> Response:
     service, facts = call.service, dict[str, Config]()
     names = [name for name in service.names if call.token.covers(name)]
-    await asyncio.gather(*(_refresh(service, name) for name in names if name in service.portfolios))
+    await asyncio.gather(*(_refresh(service, service.portfolios[name]) for name in names if name in service.portfolios))
     about: Config
     for name in names:
         facts[name] = about = dict(service.metrics.statuses.get(name, {}))
@@ -440,13 +446,12 @@ async def expose_metrics(call: Call) -> Response:
     return Response(service.metrics.expose(facts), media_type=metrics.MEDIA_TYPE)
 
 
-async def _refresh(service: Service, name: str) -> None:
+async def _refresh(service: Service, served: Served) -> None:
     """Read the status of a portfolio for its series; they stay as they were while its journal is slow or has failed."""
-    engine = service.portfolios[name].engine
-    if engine.failure is None:
+    if served.engine.failure is None:
         with suppress(TimeoutError, JournalBusy, JournalFailed):
-            status = await asyncio.wait_for(engine.run(Hosted.status), STATUS_SECONDS)
-            service.metrics.statuses[name] = plain(status)
+            status = await asyncio.wait_for(served.engine.run(Hosted.status), STATUS_SECONDS)
+            service.metrics.statuses[served.name] = plain(status)
 
 
 async def health(call: Call) -> Response:

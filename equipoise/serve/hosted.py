@@ -14,7 +14,7 @@ from equipoise.errors import DuplicateDecision, DuplicateReward, UnknownDecision
 from equipoise.features import Offers
 from equipoise.features.offers import as_offers
 from equipoise.portfolio import Decision, Event, Portfolio, text
-from equipoise.portfolio.slates import another_size, slot_id
+from equipoise.portfolio.slates import another_size, slot_id, without
 from equipoise.portfolio.tickets import has_digest
 from equipoise.portfolio.updates import size_of
 from equipoise.serve.failures import LateReward, TooManyOpen
@@ -224,11 +224,10 @@ class Hosted:
         """
         if id_ is not None and (made := self._made(id_)) is not None:
             return _repeated(made, context)
-        if unit is not None and not self._is_known(id_):
-            kept = self.portfolio.kept_decision(context, unit, available=available, at=self.time)
-            if kept is not None:
-                return kept
-        self._make_room(context, id_, limits, token)
+        earlier = self.portfolio.kept_decision(context, unit, id=id_, available=available, at=self.time)
+        if earlier is not None:
+            return earlier
+        self._make_room(context, limits, token)
         try:
             return self.portfolio.decide(
                 context, id=id_, available=available, at=self.time, unit=unit, pmf=pmf, deferred=deferred
@@ -248,13 +247,15 @@ class Hosted:
     ) -> Sequence[Decision]:
         """Decide the slots of a slate, as `decide` does a round."""
         context = as_offers(context)
-        if unit is None and id_ is not None and (first := self._made(id_)) is not None:
-            _repeated(first, context)
-            *made, next_slot = (self._made(slot_id(id_, slot)) for slot in range(1, k + 2))
-            if next_slot is not None or None in made:
-                raise another_size(id_)
-            return [Decision.of_event(event.data) for event in made if event is not None]
-        self._make_room(context, id_, limits, token, k)
+        ids = [None if id_ is None else slot_id(id_, slot) for slot in range(1, k + 2)]
+        made = [None if each is None else self._made(each) for each in ids]
+        if id_ is not None and unit is None and any(made) and (None in made[:k] or made[k] is not None):
+            raise another_size(id_)
+        earlier = self._earlier_slots(context, ids[:k], made, available, unit)
+        if len(earlier) < k:
+            self._make_room(context, limits, token, k)
+        elif any(made):  # the portfolio may have forgotten them
+            return earlier
         try:
             return self.portfolio.slate(context, k, id=id_, available=available, at=self.time, unit=unit)
         finally:
@@ -264,19 +265,34 @@ class Hosted:
         """Return the durable event in which the decision of an id was made, if any."""
         return next((event for event in self.find(id_) if event.kind == "decided"), None)
 
-    def _is_known(self, id_: str | None) -> bool:
-        """Return whether an id has a decision, as far as it is remembered here."""
-        return id_ is not None and (id_ in self.arrivals or id_ in self._settled)
+    def _earlier_slots(
+        self,
+        context: Offers,
+        ids: Sequence[str | None],
+        made: Sequence[Event | None],
+        available: list[str] | None,
+        unit: str | None,
+    ) -> list[Decision]:
+        """Return the first slots of a slate as they are already decided, each under its id or kept by the unit."""
+        earlier = list[Decision]()
+        for slot, (id_, event) in enumerate(zip(ids[: context.n_offered], made, strict=False), start=1):
+            offers = context if slot == 1 else without(context, [each.action for each in earlier])
+            if event is None:
+                options: Config = {"id": id_, "available": available, "at": self.time, "slot": slot}
+                decision = self.portfolio.kept_decision(offers, unit, **options)
+            else:
+                decision = _repeated(event, offers)
+            if decision is None:
+                break
+            earlier.append(decision)
+        return earlier
 
-    def _make_room(self, context: Context, id_: str | None, limits: Limits, token: str, rounds: int = 1) -> None:
-        """Note the token that asks for rounds; close overdue decisions if these are too many, or raise an error.
-
-        A repeated request is not refused.
-        """
+    def _make_room(self, context: Context, limits: Limits, token: str, rounds: int = 1) -> None:
+        """Note the token that asks for rounds; close overdue decisions if these are too many, or raise an error."""
         if self.arrivals.excess(context, limits, token, rounds):
             self.expire(MAX_EXPIRED)
             excess = self.arrivals.excess(context, limits, token, rounds)
-            if excess and not self._is_known(id_):
+            if excess:
                 raise TooManyOpen(excess)
         self.arrivals.token = token
 
@@ -289,11 +305,11 @@ class Hosted:
     def reward(self, id_: str, reward: float, key: str | None) -> None:
         """Learn a reward, once."""
         if (known := _key(id_, key)) in self._settled:
-            _check_same(id_, self._settled.get(known), self.portfolio.counted(reward))
+            self._check_same(id_, self._settled.get(known), reward)
             return
         # A portfolio does not know for long how a decision was closed, but the journal does.
         if id_ not in self.arrivals and (ends := self._ends(id_, key)) and ends[0].kind != "expired":
-            _check_same(id_, ends[0].data.get("reward"), self.portfolio.counted(reward))
+            self._check_same(id_, ends[0].data.get("reward"), reward)
             return
         self._late = False
         try:
@@ -304,7 +320,7 @@ class Hosted:
                 raise
             if ends[0].kind == "expired":
                 raise LateReward(LATE.format(id_)) from None
-            _check_same(id_, ends[0].data.get("reward"), self.portfolio.counted(reward))
+            self._check_same(id_, ends[0].data.get("reward"), reward)
             return
         if self._late:
             raise LateReward(LATE.format(id_))
@@ -313,6 +329,13 @@ class Hosted:
         """Return the durable events by which a decision, or this reward of several, was settled."""
         settling = (event for event in self.find(id_) if event.kind in ("rewarded", "withdrawn", "expired"))
         return [event for event in settling if (event.data.get("part") or None) == key]
+
+    def _check_same(self, id_: str, earlier: float | None, reward: float) -> None:
+        """Raise an error if a reward counts as another number than the one that a decision has."""
+        if earlier is None:
+            raise DuplicateReward(f"decision {id_} was withdrawn")
+        if self.portfolio.counted(earlier) != self.portfolio.counted(reward):  # one that waits is not clipped yet
+            raise DuplicateReward(f"decision {id_} has the reward {earlier!r}, but another one was given")
 
     def withdraw(self, id_: str) -> None:
         """Withdraw a decision, once."""
@@ -355,13 +378,6 @@ LATE = "decision {} was past its deadline when the reward arrived, so it was not
 def _key(id_: str, part: str | None) -> str | tuple[str, str]:
     """Return the key under which a reward is remembered; none for most, empty for one that waits for an activation."""
     return (id_, part) if part else id_
-
-
-def _check_same(id_: str, earlier: float | None, reward: float) -> None:
-    if earlier is None:
-        raise DuplicateReward(f"decision {id_} was withdrawn")
-    if earlier != reward:
-        raise DuplicateReward(f"decision {id_} has the reward {earlier!r}, but another one was given")
 
 
 def _repeated(event: Event, context: Context) -> Decision:

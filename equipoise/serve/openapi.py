@@ -174,8 +174,8 @@ def _describe(operation: Operation, portfolios: Mapping[str, PortfolioConfig]) -
 
 def _tag(operation: Operation) -> str:
     """Return the group of routes that an operation belongs to."""
-    if operation.path.startswith("/ofrep/"):
-        return "Flags"
+    if operation.form != "problem":
+        return "Azure Personalizer" if operation.form == "personalizer" else "Flags"
     if operation.handler.__module__ != handlers.__name__:
         return "Dashboard"
     groups = {"decide": "Decisions", "reward": "Decisions", "read": "State", "admin": "Administration"}

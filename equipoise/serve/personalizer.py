@@ -306,16 +306,20 @@ def _decide_slots(
     common: tuple[Limits, str, bool],
 ) -> list[Decision]:
     """Decide every slot or, after an error, none."""
-    decisions, left, before = list[Decision](), list(options), hosted.portfolio.n_pending
+    decisions, made, left = list[Decision](), list[str](), list(options)
     try:
         for k, (offers, name) in enumerate(zip(offered, names, strict=True)):
             mask = np.zeros(len(offers), np.bool_)
             mask[list(Assignment(left[k:]).choices())] = True
+            is_repeated = decision_id(event, name) in hosted.arrivals
             decisions.append(_decide(hosted, offers.masked(mask), event, name, *common))
+            if not is_repeated:
+                made.append(decisions[-1].id)
             left = [each - {decisions[-1].action} for each in left]
     except BaseException:
-        for decision in decisions if hosted.portfolio.n_pending > before else ():
-            hosted.withdraw(decision.id)
+        for id_ in made:
+            if id_ in hosted.arrivals:  # else it was closed
+                hosted.withdraw(id_)
         raise
     return decisions
 

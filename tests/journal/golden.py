@@ -204,7 +204,8 @@ def play_units(live: Any) -> None:
         at, unit = START + 20.0 * t, f"user-{t % 7}"
         if t % 10 == 9:
             for decision in live.slate(offers, 2, id=f"page {t}", unit=unit, at=at):
-                live.learn(decision, 0.5, at=at)
+                if decision.id in live.pending:
+                    live.learn(decision, 0.5, at=at)
             continue
         decision = live.decide(offers, unit=unit, at=at)
         if decision.id in live.pending:
@@ -215,7 +216,7 @@ def play_units(live: Any) -> None:
     live.reconfigure(sticky="30d")
     live.expire(at=START + 9000.0)
     live.redact(unit="user-3")
-    live.decide(offers, unit="user-1", id="open", at=START + 9000.0)
+    live.decide(offers, unit="user-8", id="open", at=START + 9000.0)
 
 
 def make_typed() -> Portfolio:

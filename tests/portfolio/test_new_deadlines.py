@@ -15,7 +15,7 @@ from equipoise.config import parse
 from equipoise.errors import InvalidArgument
 from equipoise.journal import LivePortfolio
 from equipoise.journal import open as open_journal
-from equipoise.learners import OFUL, Constant
+from equipoise.learners import OFUL, UCB, Constant
 from equipoise.portfolio import Event
 from equipoise.portfolio.state import PortfolioState
 from equipoise.selectors import BalancedElimination, RealizedBalancing
@@ -212,3 +212,12 @@ def test_a_reload_of_a_file_begins_a_law() -> None:
         return proved.law_since, proved.rounds
 
     assert asyncio.run(run()) == (31, 0)
+
+
+@pytest.mark.parametrize(("deadline", "seconds"), [(5, 60.0), ("1h", 0.0), ("1h", float("inf"))])
+def test_a_refused_extension_of_deadlines_takes_no_time(deadline: int | str, seconds: float) -> None:
+    portfolio = Portfolio([UCB(2), UCB(2, scale=0.1)], deadline=deadline, default_reward=0.0)
+    portfolio.decide(None, at=1.0)
+    with pytest.raises(InvalidArgument):
+        portfolio.extend_deadlines(seconds, at=9.0)
+    assert portfolio.time == 1.0

@@ -121,6 +121,9 @@ def test_a_wrong_slate_changes_nothing(k: Any, context: Any, expected: str) -> N
         portfolio.slate(context, k)
     with pytest.raises(InvalidArgument, match="id has 199 characters, but must have at most 198"):
         portfolio.slate(offers(), 2, id="x" * 199)
+    for available in ("UCB", 7):
+        with pytest.raises(InvalidArgument, match=f"available is {available!r}, but must be a list of names"):
+            portfolio.slate(offers(), 2, available=available)  # type: ignore[arg-type]
     assert digest(portfolio) == before
 
 

@@ -143,6 +143,7 @@ WRONG: dict[str, tuple[Any, int, str]] = {
     "a path to a class": ({"learner": [{"use": "os.system"}]}, 422, "is unknown"),
     "a missing setting": ({"learner": [{"use": "UCB"}]}, 422, "learner 1 cannot be made"),
     "a wrong setting": ({"learner": [{"use": "UCB", "arms": "many"}]}, 422, "arms is 'many'"),
+    "a name that no path has": ({"learner": [{"use": "UCB", "arms": 2, "name": "a/b"}]}, 422, "learner is 'a/b'"),
     "a large array": ({"learner": [{"use": "OFUL", "dim": 1_000_000}]}, 422, ""),
     "a wrong table": ({"reward": 3}, 422, "reward is 3, but must be a table"),
     "a wrong setting of the portfolio": ({"sticky": 5}, 422, "sticky is 5"),
@@ -215,6 +216,24 @@ def test_archiving_moves_everything_and_destroys_nothing(tmp_path: Path) -> None
     assert read(folder / "banners.json").name == "banners"
     with open_service(data) as service:
         assert service.get("/v1/portfolios").json() == {"portfolios": ["arms"]}
+
+
+def test_metrics_are_exposed_while_a_portfolio_is_archived(
+    service: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The portfolio goes between the list of names and the reading of its status."""
+    create(service)
+    portfolios = service_of(service).portfolios
+    engine, run = portfolios["arms"].engine, portfolios["arms"].engine.run
+
+    def run_and_remove(*arguments: Any, **options: Any) -> Any:
+        removed.append(portfolios.pop("banners"))
+        return run(*arguments, **options)
+
+    removed = list[Any]()
+    monkeypatch.setattr(engine, "run", run_and_remove)
+    assert service.get("/metrics").status_code == 200 and removed
+    removed[0].close()
 
 
 def test_a_portfolio_of_a_file_is_not_archived(service: TestClient) -> None:

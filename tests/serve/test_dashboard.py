@@ -203,6 +203,19 @@ def test_the_view_says_what_is_stuck_and_what_happened(tmp_path: Path) -> None:
         assert sum(row_["plays"] for row_ in view["standing"]) == 80
 
 
+def test_a_decision_whose_rewards_are_added_up_is_open_until_its_deadline(tmp_path: Path) -> None:
+    parts = ARMS.replace("[[learner]]", '[reward]\ndeadline = 1\ndefault = 0.0\naggregate = "sum"\n[[learner]]', 1)
+    with client(parts, data=tmp_path) as service:
+        service.post("/v1/portfolios/arms/decide", json={"id": "page"})
+        service.post("/v1/portfolios/arms/rewards", json={"id": "page", "reward": 0.25, "key": "click"})
+        told = service.get("/v1/portfolios/arms/decisions/page").json()["decision"]
+        assert (told["state"], told["reward"]) == ("open", None) and len(told["trail"]) == 2
+        for _ in range(2):
+            service.post("/v1/portfolios/arms/decide", json={})
+        told = service.get("/v1/portfolios/arms/decisions/page").json()["decision"]
+        assert (told["state"], told["reward"]) == ("expired", 0.25)
+
+
 def test_the_story_of_a_decision(tmp_path: Path) -> None:
     with client(ARMS, data=tmp_path) as service:
         given = service.post("/v1/portfolios/arms/decide", json={"id": "a/b <x>", "context": None}).json()

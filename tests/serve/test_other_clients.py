@@ -28,6 +28,12 @@ def test_the_description_is_complete() -> None:
     described = {(path, method.upper()) for path, methods in document["paths"].items() for method in methods}
     assert document["openapi"] == "3.1.0"
     assert described == {(operation.path, operation.method) for operation in OPERATIONS}
+    groups: dict[str, set[str]] = {}
+    for path, methods in document["paths"].items():
+        for about in methods.values():
+            groups.setdefault(about["tags"][0], set()).add(path)
+    assert groups["Azure Personalizer"] == {path for path, _ in described if "/personalizer/" in path}
+    assert len(groups["Flags"]) == 2 and "/docs" in groups["Dashboard"]
 
 
 def document_for(service: Any, **headers: str) -> Any:

@@ -257,6 +257,20 @@ def reward_slots(service: Any, event: str, **values: float) -> int:
     return status
 
 
+def test_a_reward_that_waits_and_is_clipped_later_can_be_repeated(tmp_path: Path) -> None:
+    clipped = NEWS.format(more="clip = true")
+    for again in (False, True):  # after a restart, the journal knows the reward
+        with client(clipped, data=tmp_path) as service:
+            if not again:
+                rank(service, eventId="mail", deferActivation=True)
+            for value, status in ((9.0, 200), (9.0, 200), (0.5, 409)):
+                answer = service.post("/v1/portfolios/news/rewards", json={"id": "mail", "reward": value})
+                assert answer.status_code == status, answer.text
+            if again:
+                assert activate(service, "mail") == 204 and health(service)["clipped"] == 1
+                assert reward(service, "mail", 9.0) == 204
+
+
 def test_slots_get_different_actions_and_rewards_of_their_own(tmp_path: Path) -> None:
     with client(EARLIEST, data=tmp_path) as service:
         slots = [SLOTS[0], {**SLOTS[1], "excludedActions": ["Entertainment"], "features": [{"size": "small"}]}]
@@ -336,6 +350,19 @@ def test_a_rank_of_slots_is_decided_as_a_whole_or_not_at_all() -> None:
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "OperationNotAllowed")
         assert answer.headers["Retry-After"] and health(service)["open"] == 2
         assert rank_slots(service, eventId="first")["eventId"] == "first"
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_refused_rank_of_slots_takes_back_only_what_it_decided(closed: bool) -> None:
+    with client(EARLIEST) as service:
+        first = rank_slots(service, eventId="page", slots=[{"id": "top"}, {"id": "end"}])
+        if closed:
+            assert reward_slots(service, "page", top=1.0) == 204
+        end = {"id": "end", "excludedActions": [first["slots"][1]["rewardActionId"]]}  # another context than before
+        body = {"actions": ACTIONS, "eventId": "page", "slots": [{"id": "top"}, {"id": "new"}, end]}
+        answer = service.post("/personalizer/multislot/rank", json=body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "InvalidRankRequest")
+        assert (health(service)["open"], health(service)["withdrawn"]) == (2 - closed, 1)
 
 
 def test_the_portfolio_is_the_named_one_the_only_one_or_that_of_the_key(tmp_path: Path) -> None:
@@ -653,6 +680,15 @@ def test_the_description_has_a_request_for_each_portfolio() -> None:
         assert "content" not in reward["204"]
         error = {"$ref": "#/components/schemas/ErrorResponse"}
         assert reward["400"]["content"] == {"application/json": {"schema": error}}
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_what_is_not_served_is_refused_in_the_form_of_the_clients(prefix: str) -> None:
+    with client(EARLIEST) as service:
+        answers = [service.get(f"{prefix}/rank"), service.post(f"{prefix}/model"), service.delete(f"{prefix}/rank")]
+        assert [answer.status_code for answer in answers] == [405, 404, 405]
+        assert all(answer.json()["error"]["message"] for answer in answers)
+        assert answers[0].headers["Allow"] == "POST"
 
 
 def test_other_portfolios_are_not_in_the_way() -> None:

@@ -14,6 +14,7 @@ pytest.importorskip("httpx2", reason="Starlette's test client needs httpx2")
 
 from starlette.testclient import TestClient
 
+from equipoise.portfolio import tickets
 from equipoise.serve import handlers
 from equipoise.serve.service import Settings
 from tests.serve.served import ARMS, BANNERS, LINEAR, client
@@ -210,6 +211,42 @@ def test_decisions_of_units_count_toward_the_limits() -> None:
         assert service.post(DECIDE, json={"k": 3}).status_code == 503 and rounds(service) == 0
         assert len(decide(service, k=2, id="page")["slots"]) == 2
         assert decide(service, k=2, id="page")["slots"][1]["id"] == "page/2"
+    with client(BANNERS, settings=Settings(max_open=2)) as service:
+        kept = decide(service, k=2, unit="ann")
+        assert decide(service, k=2, unit="ann", id="again") == kept, "it needs no room"
+
+
+def test_a_known_id_has_its_own_decision_also_after_its_deadline(tmp_path: Path) -> None:
+    short = BANNERS.replace("range = [0, 1]", "range = [0, 1]\ndeadline = 2\ndefault = 0.0")
+    for data in (None, tmp_path):
+        with client(short, data=data) as service:
+            mine = decide(service, unit="ann", id="mine")
+            other = decide(service, unit="ann", id="other", exclude=[mine["action_id"]])
+            for _ in range(5):
+                decide(service)
+            assert service.get("/v1/portfolios/banners").json()["health"]["expired"] > 2
+            assert decide(service, unit="ann", id="mine") == mine
+            assert decide(service, unit="ann", id="new") == other
+
+
+def test_a_slate_is_decided_once_under_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if it is so old that only the journal knows its id, and whatever units are asked."""
+    monkeypatch.setattr(tickets, "MAX_CLOSED_IDS", 3)
+    with client(BANNERS, data=tmp_path) as service:
+        slate = decide(service, k=2, id="page", unit="ann")
+        for slot in slate["slots"]:
+            service.post("/v1/portfolios/banners/rewards", json={"id": slot["id"], "reward": 1})
+        for k in range(6):
+            one = decide(service, id=f"later {k}")
+            service.post("/v1/portfolios/banners/rewards", json={"id": one["id"], "reward": 1})
+        assert decide(service, k=2, id="page", unit="bob") == slate and rounds(service) == 8
+        first = slate["slots"][0]["action_id"]
+        mixed = decide(service, k=2, id="mixed", unit="ann", exclude=[first])  # one slot may be kept, the other not
+        assert decide(service, k=2, id="mixed", unit="ann", exclude=[first]) == mixed
+        refused = service.post(DECIDE, json={"k": 3, "id": "page"})
+        assert refused.status_code == 409 and "a slate of another size" in refused.json()["detail"]
+        refused = service.post(DECIDE, json={"k": 4, "id": "page", "unit": "ann"})
+        assert refused.status_code == 422 and "k is 4" in refused.json()["detail"]
 
 
 def test_the_decisions_of_a_unit_can_be_forgotten(tmp_path: Path) -> None:

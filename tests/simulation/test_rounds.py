@@ -265,7 +265,7 @@ def test_the_compiled_joint_run_makes_the_decisions_of_a_portfolio(contexts: str
     def parts() -> tuple[list[Any], BalancedElimination]:
         everyone = [make() for make in KERNEL_LEARNERS.values()]
         learners = everyone if share_data else [KERNEL_LEARNERS["OFUL"](), OFUL(7, norm_bound=1.1)]
-        bounds: list[Any] = [Observed(), Power(1.0), Power(2.0), Power(0.5), Power(2.0), Power(1.5)]
+        bounds: list[Any] = [Observed(), *map(Power, (1.0, 2.0, 0.5, 2.0, 1.5, 1.0, 2.0, 0.5))]
         return learners, BalancedElimination(bounds[: len(learners)], radius_scale=0.3)
 
     learners, fast = parts()

@@ -50,7 +50,7 @@ def test_logs_of_public_data_have_right_propensities() -> None:
         log = problem.log(300, 0)
         (batch,) = log
         assert batch.pmf.sum(axis=1) == pytest.approx(1.0) and log.min_propensity > 0.03
-        assert next(iter(log.each_round())).context.shape == (problem.n_actions, problem.dim)
+        assert next(iter(log.each_round())).context.actions.shape == (problem.n_actions, problem.dim)
     assert len(LEARNERS) >= 6
 
 

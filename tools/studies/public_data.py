@@ -46,7 +46,7 @@ class Problem(NamedTuple):
         """As those of a log without features of offers: see `equipoise.logs.rounds.contexts`."""
         n = len(rows)
         log = from_arrays(rows, np.zeros(n, np.int64), np.zeros(n), np.ones(n), n_actions=self.n_actions)
-        return (logged.context for logged in log.each_round())
+        return (logged.context.actions for logged in log.each_round())
 
     def log(self, rounds: int, seed: int) -> LoggedRounds:
         """A log of a policy that has seen 50 labeled rows: nearest class mean, softened, above a uniform floor."""

@@ -79,7 +79,8 @@ def served(checkout: Path, folder: Path, stop: int) -> Iterator[HTTPConnection]:
         until = time.monotonic() + START_SECONDS
         while True:
             if process.poll() is not None:
-                raise RuntimeError(f"did not start: {log.read_text().strip().splitlines()[-1]}")
+                lines = [line for line in log.read_text().splitlines() if line.startswith("equipoise: ")]
+                raise RuntimeError(f"did not start: {lines[-1] if lines else log.read_text()[-300:]}")
             try:
                 connection = HTTPConnection("127.0.0.1", port, timeout=30)
                 connection.request("GET", "/readyz")

@@ -98,14 +98,12 @@ class Ledger:
         """Make rows for these details."""
         self._details = details
         self._rows = Rows(Layout((*FIELDS, *(() if details is None else details.later))))
-        # Of an open play, the details that are not needed later.
-        self._others = Layout(() if details is None else details.now)
+        self._others = Layout(() if details is None else details.now)  # of open plays only
 
     def _clear(self, n_accounts: int) -> None:
         self._queues = [Line() for _ in range(n_accounts)]  # plays beyond the resolved prefix
         self._first, self._end = 0, 0  # places of the rounds beyond the resolved prefix of all rounds
-        # Plays without a reward; as bytes if the rows have the rest.
-        self.open_plays: dict[tuple[int, int], Entry | tuple[int, bytes]] = {}
+        self.open_plays: dict[tuple[int, int], Entry | tuple[int, bytes]] = {}  # bytes if the rows have the rest
         self._entries: dict[int, Entry] = {}  # those that are objects, by place
         self._recent: deque[int] = deque()  # their places, in the order in which they became objects
         self._young: OrderedDict[int, int] = OrderedDict()  # with a window: places and rounds of plays not that old

@@ -11,7 +11,6 @@ from msgspec.structs import asdict
 from equipoise.errors import UnknownDecision
 from equipoise.learner import Proposal
 from equipoise.portfolio import Decision, Event, Portfolio, old_forms, text
-from equipoise.portfolio.state import EARLY
 from equipoise.selector import Choice
 from equipoise.serve.dashboard.timeline import short
 from equipoise.serve.hosted import Hosted
@@ -31,7 +30,7 @@ def story(hosted: Hosted, id_: str) -> Config:
     made = next((event for event in events if event.kind == "decided"), None)
     if made is None:
         raise UnknownDecision(NO_EVENTS)
-    ends = [event for event in events if event.kind in ENDS and event.data.get("part") != EARLY]
+    ends = [event for event in events if event.kind in ENDS and event.data.get("part") is None]
     return {
         **_line(made, portfolio),
         "reason": " ".join(_reasons(portfolio, made.data)),

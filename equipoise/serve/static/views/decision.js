@@ -5,7 +5,7 @@ import { fill, h, table } from "../dom.js";
 import { duration, links, NONE, number, time } from "../format.js";
 import { actionText } from "../parts.js";
 
-const STATES = { open: "It waits for its reward.", rewarded: "It has its reward.", expired: "Its deadline passed without a reward, so it got the default reward.", withdrawn: "It was withdrawn: its round did not happen." };
+const STATES = { open: "It waits for its reward.", rewarded: "It has its reward.", expired: "Its deadline passed: the rewards that came before it count or, if there were none, the default reward.", withdrawn: "It was withdrawn: its round did not happen." };
 
 export async function decisionView({ main, name, item, current }) {
   let last = null;
