@@ -18,6 +18,7 @@ MAX_EXACT = 1 << 53  # a larger whole number is not equal to a float
 ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 NOTHING = ("NAType", "NaTType")  # names of the classes of missing values in data frames
 MAX_DEPTH = 16  # of nested objects
+PLAIN = frozenset({str, int, float, bool, type(None), list, np.float64})  # types of values that have no names in them
 
 
 @runtime_checkable
@@ -90,6 +91,8 @@ def as_rows(given: Any) -> Any:
 
 def nests(given: object) -> bool:
     """Whether a value of a feature is a record of further features: a dict or a dataclass."""
+    if type(given) in PLAIN:  # nearly all are
+        return False
     return isinstance(given, Mapping) or (is_dataclass(given) and not isinstance(given, type))
 
 
